@@ -224,7 +224,7 @@ SECONDS_MAX = 90
 
 # The claims of a report, by their names in clock.py: patterns for its sentences.
 CLAIMS = {
-    "waited": r"Training waited for data|training spent .* waiting for its batches",
+    "waited": r"(Training|The main loop) waited for data|(training|the main loop) spent .* waiting for its batches",
     "no wait": r"hardly waited for (data|its readers)|leave (data loading|the readers) unchanged",
     "storage": r"[Ss]torage was the bottleneck|readers wait for single reads",
     "not storage": r"[Ss]torage was not the bottleneck|faster storage would save nothing",
@@ -248,7 +248,7 @@ def find(report):
     groups = [group for group in report["training"] if group["waited_ns"] is not None]
     trained = sum(group["trained_ns"] for group in groups)
     text = " ".join(report["verdict"])
-    answer = re.search(r"Training (hardly waited for data|hardly waited for its readers|waited for its readers to start|waited for data)", text)
+    answer = re.search(r"(?:Training|The main loop) (hardly waited for data|hardly waited for its readers|waited for its readers to start|waited for data)", text)
     if not trained or not answer:
         return find_own_reads(report, text)
     share = sum(group["waited_ns"] for group in groups) / trained

@@ -167,10 +167,24 @@ pub fn concluded(analysis: &Analysis, trace: &Trace, limits: &Limits) -> Summary
 /// Judges all rules and adds their findings, the next step and the confidence to the report.
 pub fn conclude(summary: &mut Summary, limits: &Limits) {
     summary.findings = judge(summary, limits);
+    refer_to_cause(&mut summary.findings);
     let mut headline = std::mem::take(&mut summary.headline);
     headline.recommend(summary);
     (headline.confidence, headline.confidence_reason) = confidence(summary, &headline).unzip();
     summary.headline = headline;
+}
+
+/// Refers from the finding that a training waits to those that name the cause.
+fn refer_to_cause(findings: &mut [Finding]) {
+    let names_cause = |finding: &Finding| {
+        let is_change = finding.fired() && finding.saves() && finding.severity <= Some(Severity::Warning);
+        is_change && finding.id != rules::input_bound::RULE.id
+    };
+    let is_named = findings.iter().any(names_cause);
+    let general = findings.iter_mut().find(|finding| finding.id == rules::input_bound::RULE.id);
+    if let Some(general) = general.filter(|_| is_named) {
+        general.remedy = rules::input_bound::SEE_OTHERS.into();
+    }
 }
 
 /// Returns the findings of all rules, fired ones first, by their savings.
@@ -240,6 +254,7 @@ fn finding(rule: &Rule, summary: &Summary, limits: &Limits) -> Finding {
         worth_share: stated.map(share),
         at_most_wait,
         training_share: saved.filter(|_| rule.shortens_training()).and_then(|ns| share_of_training(summary, ns)),
+        share_of: case.wording(),
         wait_ns,
         replayed,
         bound_ns: worth.map_or(0, |worth| worth.ns),

@@ -8,9 +8,11 @@ use crate::summary::report::Summary;
 use crate::summary::report::findings::{Confidence, Measure, Severity, Unit};
 use crate::summary::report::functions::{Function, beneath};
 use crate::summary::report::metadata::group;
+use crate::summary::report::patterns::PatternUse;
 use crate::summary::report::steps::StepPart;
 use crate::summary::training::{RankGroup, are_doubtful, held, told};
 use crate::summary::waits::parts::{Part, Parts};
+use crate::summary::wording::Wording;
 
 /// Maximum number of evidence rows.
 pub const EVIDENCE_MAX: usize = 5;
@@ -335,6 +337,22 @@ fn gathered(mut found: Vec<&Function>) -> Calls {
 }
 
 impl Case<'_> {
+    /// Returns the words for the loop that takes batches.
+    pub fn wording(&self) -> Wording {
+        Wording::of(self.summary.training.iter())
+    }
+
+    /// Returns `training` or, if nothing shows that it trains, `the main loop`.
+    pub fn loop_name(&self) -> &'static str {
+        self.wording().noun()
+    }
+
+    /// Returns the number of files that were mostly written.
+    pub fn written_files(&self) -> f64 {
+        let written = |row: &&PatternUse| row.use_.bytes_written > row.use_.bytes_read;
+        self.summary.patterns.iter().filter(written).map(|row| row.files as f64).sum()
+    }
+
     /// Returns the number and total time of metadata calls in these groups.
     pub fn asked(&self, groups: &[&str]) -> (u64, f64) {
         let rows = self.summary.metadata.iter().filter(|row| groups.contains(&row.group.as_str()));

@@ -26,7 +26,7 @@ pub fn write(report: &Value, page: &mut Markup) {
         let is_request = |span: &Value| text(span, "cat") == Some(OBJECT);
         let has = |section: &str| !list(report, section).is_empty();
         let told = has("functions") || has("past_files") || list(report, "spans").iter().any(is_request);
-        let none = if told { "No rule fired: no change recommended.".into() } else { capital(NO_CALLS) + "." };
+        let none = if told { "No rule fired.".into() } else { capital(NO_CALLS) + "." };
         page.element("p", &[], &none);
     }
     fired.iter().take(SHOWN).for_each(|finding| one(finding, page));

@@ -1,5 +1,6 @@
 //! The first screen: the verdict, five numbers, where the time went, and how complete the data are.
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::figures::{Kind, capital, percent};
@@ -12,6 +13,8 @@ use super::values::{at, exact, list, number, sum, text};
 use super::{wait_lanes, what_if};
 use crate::summary::figures::units::{bytes, grouped, many, moment, time};
 use crate::summary::report::runs::{Run, scope};
+use crate::summary::training::RankGroup;
+use crate::summary::wording::Wording;
 
 /// Returns the parts that the table of contents links to.
 pub fn places(report: &Value) -> Vec<(&'static str, &'static str)> {
@@ -37,6 +40,13 @@ const FREE: f64 = 0.05;
 fn trainers(report: &Value) -> Vec<Value> {
     let knows = |group: &&Value| number(group, "waited_ns").is_some();
     list(report, "training").iter().filter(knows).cloned().collect()
+}
+
+/// Returns the words for the loop that takes batches.
+fn wording(report: &Value) -> Wording {
+    let groups: Vec<RankGroup> =
+        trainers(report).iter().filter_map(|group| RankGroup::deserialize(group).ok()).collect();
+    Wording::of(groups.iter())
 }
 
 /// Returns the share of training time that trainers waited.
@@ -131,10 +141,10 @@ fn wait(report: &Value) -> Figure {
             let how = if inferred { ", inferred from calls" } else { "" };
             let (number, over) = match groups.len() {
                 0 | 1 => (1.0, String::new()),
-                several => (several as f64, format!(", the mean of {several} trainers")),
+                several => (several as f64, format!(", the mean of {several} {}", wording(report).processes())),
             };
-            let (waited, trained) = (time(waited / number), time(trained / number));
-            ("Waited for data", percent(part), format!("{waited} of {trained} of training{over}{how}"))
+            let (waited, trained, noun) = (time(waited / number), time(trained / number), wording(report).noun());
+            ("Waited for data", percent(part), format!("{waited} of {trained} of {noun}{over}{how}"))
         }
         None => ("Waited for data", "not known".into(), "the trace does not show a training run".into()),
     }
@@ -279,9 +289,10 @@ fn trained(report: &Value, page: &mut Markup) {
         }
         _ => add("everything else", "other", trained - waited),
     }
+    let wording = wording(report);
     let title = match groups.len() {
-        1 => format!("Training of {}", text(&groups[0], "trainer").unwrap_or("")),
-        several => format!("Training, summed over {several} trainers"),
+        1 => format!("{} of {}", wording.subject(), text(&groups[0], "trainer").unwrap_or("")),
+        several => format!("{}, summed over {several} {}", wording.subject(), wording.processes()),
     };
     strip::write(&title, Kind::Time, &parts, page);
 }

@@ -28,6 +28,7 @@ pub mod time;
 pub mod training;
 pub mod tree;
 pub mod waits;
+pub mod wording;
 
 use crate::batch::Wanted;
 use crate::filter::Filter;

@@ -25,7 +25,7 @@ fn judge(case: &Case) -> Judgement {
     let exposed = case.summary.time.unoverlapped_io_ns.filter(|_| knows_calls);
     let exposed = exposed.and_then(|ns| part(ns as f64, case.wall_ns() as f64));
     let wait = waited.as_ref().map(Waited::share);
-    let says = |share: f64| format!("training waits for only {} of its time", Unit::Share.text(share));
+    let says = |share: f64| format!("{} waits for only {} of its time", case.loop_name(), Unit::Share.text(share));
     Judgement {
         measures: vec![case.below("wait", wait), case.below("exposed", exposed)],
         says: wait.map(says).unwrap_or_default(),

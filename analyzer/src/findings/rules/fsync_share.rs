@@ -22,6 +22,10 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// Files that are synced this often, on average, are not synced too often.
+const FEW: f64 = 2.0;
+const ALREADY_FEW: &str = "save asynchronously, less often, or to faster storage: files are synced only once or twice";
+
 fn judge(case: &Case) -> Judgement {
     let syncs = case.calls_where(|function| SYNCS.contains(&function.name.as_str()));
     let writes = case.calls_where(|function| function.class == "write");
@@ -34,6 +38,7 @@ fn judge(case: &Case) -> Judgement {
             Unit::Share.text(share)
         ),
         worth: Some(case.written_out(syncs.time_ns)),
+        remedy: (syncs.count as f64 <= FEW * case.written_files()).then_some(ALREADY_FEW),
         evidence: syncs.rows,
         ..Judgement::default()
     }

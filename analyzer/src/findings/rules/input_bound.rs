@@ -15,12 +15,15 @@ pub const RULE: Rule = Rule {
     asks: "training waits for batches for 5 % or more of its time",
     silences: &[],
     silences_rules: &[],
-    remedy: "see the finding below that names the cause; if there is none: more readers, more prefetched batches",
-    torch: "see the finding below that names the cause; if there is none: more num_workers, a larger prefetch_factor",
+    remedy: "use more readers, or prefetch more batches",
+    torch: "use more num_workers, or a larger prefetch_factor",
     elsewhere: "",
     verify: COMPARE,
     judge,
 };
+
+/// The change if another finding names the cause.
+pub const SEE_OTHERS: &str = "see the finding that names the cause";
 
 /// The start of readers is reported if it takes at least this share of the training.
 const STARTING: f64 = 0.01;
@@ -40,7 +43,8 @@ fn judge(case: &Case) -> Judgement {
     let measures = vec![case.at_least("wait", waited.as_ref().map(Waited::share))];
     let Some(waited) = waited else { return Judgement { measures, decide: RECORD_TRAINING, ..Judgement::default() } };
     let mut says = format!(
-        "training spent {} of {} ({}) waiting for its batches",
+        "{} spent {} of {} ({}) waiting for its batches",
+        case.loop_name(),
         time(waited.waited_ns as f64),
         time(waited.trained_ns as f64),
         share(waited.waited_ns, waited.trained_ns)

@@ -48,8 +48,9 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures,
         says: format!(
-            "{} of the batches that training could use can be made by {}: one takes {} to make, a step {} to compute",
+            "{} of the batches that {} could use can be made by {}: one takes {} to make, a step {} to compute",
             Unit::Share.text(loader.capacity),
+            case.loop_name(),
             many(loader.readers as u64, "reader", "readers"),
             time(loader.make_ns),
             time(loader.compute_ns)

@@ -58,7 +58,8 @@ fn judge(case: &Case) -> Judgement {
         measures,
         says: match own {
             true => format!(
-                "training reads its data itself, and spent {} of its wait in I/O and the rest busy outside calls",
+                "{} reads its data itself, and spent {} of its wait in I/O and the rest busy outside calls",
+                case.loop_name(),
                 Unit::Share.text(duty)
             ),
             false => format!(
@@ -153,7 +154,7 @@ fn evidence(case: &Case) -> Vec<String> {
     let readers = case.summary.training.iter().flat_map(|group| &group.readers);
     let row = |reader: &crate::summary::training::ReaderUse| {
         let [io, busy] = [reader.wait_io_ns, busy_meanwhile(reader)].map(|ns| time(ns as f64));
-        format!("{} ({}), while training waited: busy for {busy}, in I/O for {io} of it", reader.name, reader.pid)
+        format!("{} ({}), during waits: busy for {busy}, in I/O for {io} of it", reader.name, reader.pid)
     };
     readers.map(row).collect()
 }

@@ -23,6 +23,10 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// The change if most of the wait was for locks other than those of files.
+const IN_MEMORY: &str =
+    "hold that lock for a shorter time, or give each reader its own: it is a lock in memory, not on a file";
+
 fn judge(case: &Case) -> Judgement {
     let locks = case.locks();
     let kept = case
@@ -38,10 +42,13 @@ fn judge(case: &Case) -> Judgement {
         measures: vec![case.at_least("share", part(locks.time_ns.max(kept), case.wall_ns() as f64))],
         // Readers may also poll for a lock, or wait for one in memory.
         says: match kept > locks.time_ns {
-            true => format!("training waited {} for readers that waited for a lock; {calls}", time(kept)),
+            true => {
+                format!("{} waited {} for readers that waited for a lock; {calls}", case.loop_name(), time(kept))
+            }
             false => calls,
         },
         worth: Some(worth(case, locks.time_ns)),
+        remedy: (locks.time_ns < kept / 2.0).then_some(IN_MEMORY),
         evidence: locks.rows,
         ..Judgement::default()
     }

@@ -15,7 +15,8 @@ pub const RULE: Rule = Rule {
     group: Group::Run,
     cost: Cost::Always,
     confidence: Confidence::Exact,
-    asks: "a signal other than SIGTERM, SIGINT, SIGHUP and SIGPIPE ended a process, according to its parent",
+    asks: "a signal other than SIGTERM, SIGINT, SIGHUP and SIGPIPE ended a process, according to its parent; signals that the \
+        program itself sent count only if it then waited for that process",
     silences: &[],
     silences_rules: &[],
     remedy: "SIGKILL: most often memory: the limit of the container or job, or the kernel's out-of-memory killer (dmesg); SIGBUS: \
@@ -31,30 +32,62 @@ fn name(signal: u8) -> String {
     Signal::try_from(i32::from(signal)).map_or_else(|_| format!("signal {signal}"), |signal| signal.to_string())
 }
 
+fn signal_of(killed: Option<&(&ProcessUse, u8)>) -> Option<u8> {
+    killed.map(|(_, signal)| *signal)
+}
+
+/// Returns the change for a signal.
+fn remedy(signal: u8) -> Option<&'static str> {
+    match i32::from(signal) {
+        SIGKILL => {
+            Some("look for a lack of memory: the limit of the container or job, and dmesg for the out-of-memory killer")
+        }
+        SIGBUS => Some(
+            "look for a lack of space in /dev/shm (docker --shm-size), or a file that was truncated while it was mapped",
+        ),
+        _ => Some("look for a fault of the program: see its messages"),
+    }
+}
+
+const SIGBUS: i32 = 7;
+const SIGKILL: i32 = 9;
+
+/// Returns the process that sent the signal, if it was traced.
+fn sender(process: &ProcessUse, case: &Case) -> String {
+    let is_killer = |other: &&ProcessUse| Some(other.proc) == process.killer;
+    let killer = case.summary.processes.iter().find(is_killer);
+    killer.map_or(String::new(), |killer| format!(", sent by {} ({})", killer.called, killer.pid))
+}
+
 fn judge(case: &Case) -> Judgement {
+    let dead_ns: i64 =
+        case.summary.training.iter().filter_map(|group| group.causes).map(|causes| causes.get(Part::Dead)).sum();
+    // A program that kills its own processes does so on purpose.
+    let is_loss = |process: &&ProcessUse| process.killer.is_none() || dead_ns > 0;
     let killed: Vec<(&ProcessUse, u8)> = case
         .summary
         .processes
         .iter()
+        .filter(is_loss)
         .filter_map(|process| Some((process, process.signal.filter(|signal| !asks_to_end(*signal))?)))
         .collect();
     let row = |(process, signal): &(&ProcessUse, u8)| {
         let role = process.role.map_or_else(String::new, |role| format!(", a {}", role.name()));
-        format!("{} ({}{role}): {}", process.called, process.pid, name(*signal))
+        format!("{} ({}{role}): {}{}", process.called, process.pid, name(*signal), sender(process, case))
     };
-    let dead_ns: i64 =
-        case.summary.training.iter().filter_map(|group| group.causes).map(|causes| causes.get(Part::Dead)).sum();
     let waited = match dead_ns {
         0 => String::new(),
-        ns => format!("; training waited {} for batches of readers that had ended", time(ns as f64)),
+        ns => format!("; {} waited {} for batches of readers that had ended", case.loop_name(), time(ns as f64)),
     };
-    // A program may kill its own helpers; a reader or trainer that is killed costs the training its data.
+    // A process may end its helpers by other means; a reader or trainer that is killed costs the training its data.
     let severity = match killed.iter().any(|(process, _)| process.role.is_some()) || dead_ns > 0 {
         true => Severity::Critical,
         false => Severity::Note,
     };
     let (first, signal) = match killed.first() {
-        Some((process, signal)) => (format!("{} ({})", process.called, process.pid), name(*signal)),
+        Some((process, signal)) => {
+            (format!("{} ({}){}", process.called, process.pid, sender(process, case)), name(*signal))
+        }
         None => Default::default(),
     };
     let says = match killed.len() {
@@ -64,6 +97,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.at_least("processes", Some(killed.len() as f64))],
         says,
+        remedy: signal_of(killed.first()).and_then(remedy),
         evidence: killed.iter().map(row).collect(),
         worth: (dead_ns > 0).then_some(Worth { ns: dead_ns.min(case.wall_ns()), exposed: true }),
         severity: Some(severity),

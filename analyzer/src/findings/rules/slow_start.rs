@@ -88,9 +88,10 @@ fn judge(case: &Case) -> Judgement {
         ],
         any: true,
         says: format!(
-            "{} ({} of the run) passed before training started{besides}{}",
+            "{} ({} of the run) passed before {} started{besides}{}",
             time(ns as f64),
             share(ns, wall),
+            case.loop_name(),
             io.map_or(String::new(), |io| format!(", with I/O on files active for {} of that", Unit::Share.text(io)))
         ),
         remedy: is_other.then_some(OTHER_REMEDY),

@@ -42,8 +42,9 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures,
         says: format!(
-            "{name} was busy {} times as long as the other readers, and training waited for its turn",
-            Unit::Ratio.text(ratio)
+            "{name} was busy {} times as long as the other readers, and {} waited for its turn",
+            Unit::Ratio.text(ratio),
+            case.loop_name()
         ),
         evidence: busiest(case),
         worth: waited.map(|waited| waited.worth_at_work()),

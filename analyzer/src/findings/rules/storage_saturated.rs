@@ -37,9 +37,10 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures,
         says: format!(
-            "storage delivers {} per second at best, and delivered {} of that while training waited",
+            "storage delivers {} per second at best, and delivered {} of that while {} waited",
             bytes(found.best_bytes_per_s),
-            Unit::Share.text(found.of_best.unwrap_or(0.0))
+            Unit::Share.text(found.of_best.unwrap_or(0.0)),
+            case.loop_name()
         ),
         evidence: vec![found.says()],
         worth: Some(waited.worth_at_work()),

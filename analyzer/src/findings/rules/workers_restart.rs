@@ -36,9 +36,10 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.at_least("restarts", most.map(|most| most as f64)), case.at_least("gaps", share)],
         says: format!(
-            "readers were restarted {}, and {} of training passed until they had started",
+            "readers were restarted {}, and {} of {} passed until they had started",
             if most == Some(1) { "once".into() } else { format!("{} times", most.unwrap_or(0)) },
-            Unit::Share.text(share.unwrap_or(0.0))
+            Unit::Share.text(share.unwrap_or(0.0)),
+            case.loop_name()
         ),
         evidence: found.iter().map(row).collect(),
         worth: Some(Worth { ns: gaps / found.len().max(1) as i64, exposed: true }),

@@ -397,10 +397,13 @@ impl Counter<'_> {
                     step.amount = step.amount.max(child.pid as i64);
                     self.timelines.collected(interval.end, child);
                 }
+                StepKind::Kill => self.timelines.sent(interval.start, Child::unpack(wake.object as i64)),
                 _ => step.wake(Waker::unpack(wake.waker), wake.object),
             }
         }
-        self.timelines.step(step);
+        if kind != StepKind::Kill {
+            self.timelines.step(step);
+        }
     }
 
     /// Returns `true` if a post is on a semaphore that processes share.

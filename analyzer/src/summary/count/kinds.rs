@@ -124,6 +124,7 @@ fn step_of(kind: &Kind) -> Option<StepKind> {
         Class::Write => Some(StepKind::Give),
         _ if name == "sem_post" => Some(StepKind::Post),
         _ if begins(&["fork", "vfork", "posix_spawn"]) => Some(StepKind::Fork),
+        _ if name == "kill" => Some(StepKind::Kill),
         Class::Wait if name == "connect" => Some(StepKind::Connect),
         Class::Wait if name == "getaddrinfo" => Some(StepKind::LookUp),
         Class::Wait if name.starts_with("accept") => Some(StepKind::Accept),

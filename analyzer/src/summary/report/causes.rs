@@ -63,10 +63,10 @@ pub(super) fn label(part: Part, reads_itself: bool) -> &'static str {
         Part::Lock => "locks",
         Part::Sleep => "sleeping readers",
         Part::Child => "programs started by the readers",
-        Part::HandOver => "transfer of batches to the trainer",
+        Part::HandOver => "transfer of batches",
         Part::Start => "reader start-up",
         Part::Dead => "readers that had ended",
-        Part::NotAsked => "readers without a request",
+        Part::NotAsked => "readers that were idle because no batch was requested",
         Part::OutsideCalls => "time outside calls that the trace does not explain",
         Part::Unknown | Part::Idle => "unknown: the trace does not show what ended the wait",
     }
@@ -96,18 +96,18 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
         Part::FileCalls => {
             "Calls on files used the CPU: they copied from the page cache, or there were very many. Faster storage would not help.".into()
         }
-        Part::NoCpu if reads_itself => "The training thread was ready to run, but no CPU was free.".into(),
+        Part::NoCpu if reads_itself => "The thread that takes batches was ready to run, but no CPU was free.".into(),
         Part::NoCpu => "Readers were ready to run, but no CPU was free.".into(),
         Part::Gil => "Threads waited for their turn in the interpreter: processes instead of threads would help.".into(),
         Part::Lock => "Readers waited for locks held by other threads or processes; the trace does not show which.".into(),
-        Part::Sleep => "Readers slept: their code calls sleep, or a client polls.".into(),
+        Part::Sleep => "Readers slept: their code, or a library in it, calls sleep or polls.".into(),
         Part::Child => "Readers waited for programs that they had started.".into(),
         Part::HandOver => {
-            "Batches were ready; transferring them to the trainer took the time: serializing, pipes, shared memory.".into()
+            "Batches were ready; transferring them took the time: serializing, pipes, shared memory.".into()
         }
         Part::Start => "Readers were still starting: importing modules, forking, opening their data.".into(),
         Part::Dead => "The readers that should have made these batches had ended: --findings shows which, and how.".into(),
-        Part::NotAsked => "Readers were idle until training requested a batch: more prefetched batches would help.".into(),
+        Part::NotAsked => "Readers were idle until a batch was requested: more prefetched batches would help.".into(),
         Part::OutsideCalls => {
             "Outside calls, this trace does not distinguish computing from page faults or waiting for a CPU: record it with a newer dlio.".into()
         }

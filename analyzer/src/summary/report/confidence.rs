@@ -6,7 +6,7 @@
 //! of the wait is unexplained, a GPU may hide it, or the trace does not show whether anything trains or waits for data.
 
 use super::Summary;
-use super::headline::{Bottleneck, Certainty, Headline, Level};
+use super::headline::{Bottleneck, Certainty, Headline, Level, decisive};
 use super::no_cpu::reader_cpus;
 use super::verdict::{FREE, Waits, lost_share, training_waits, unknown};
 use crate::summary::figures::units::{grouped, many, share, time};
@@ -43,6 +43,9 @@ pub fn confidence(summary: &Summary, headline: &Headline) -> Option<(Level, Stri
         _ if headline.bottleneck == Bottleneck::SharedMemoryFull => {
             vec![Fact(Level::High, "the failed calls are in the trace".into())]
         }
+        waits if decisive(summary, waits.as_ref()).is_some() => {
+            vec![Fact(Level::High, "the calls of the communication library are in the trace".into())]
+        }
         Some(waits) => of_training(summary, headline, &waits),
         None => vec![without_training(headline)],
     };
@@ -74,7 +77,10 @@ fn of_training(summary: &Summary, headline: &Headline, waits: &Waits) -> Vec<Fac
     let (trained, run) = (waits.trained as f64 / waits.groups.len() as f64, summary.time.total_ns as f64);
     if trained < SHORT_NS {
         let level = if trained < SMALL_PART * run { Level::Low } else { Level::Medium };
-        facts.push(Fact(level, format!("the training lasted only {} of {}", time(trained), time(run))));
+        facts.push(Fact(
+            level,
+            format!("{} lasted only {} of {}", waits.wording().definite(), time(trained), time(run)),
+        ));
     }
     facts
 }
@@ -85,7 +91,7 @@ fn basis(summary: &Summary, headline: &Headline, waits: &Waits) -> Fact {
     let is_own =
         matches!(headline.bottleneck, Bottleneck::CheckpointBound | Bottleneck::WriteBound | Bottleneck::OwnReads);
     match waits.groups.iter().any(|group| group.inferred) {
-        _ if is_own => Fact(Level::High, "the training thread's own calls take this time".into()),
+        _ if is_own => Fact(Level::High, format!("the own calls of {} take this time", waits.wording().thread())),
         false => Fact(Level::High, "measured by spans".into()),
         true if replayed && headline.bottleneck.is_wait_for_data() => {
             Fact(Level::High, "inferred from calls and confirmed by a replay of the batches".into())
@@ -99,7 +105,7 @@ fn own_work(headline: &Headline, waits: &Waits) -> Option<Fact> {
     let is_of_readers = headline.bottleneck.is_wait_for_data() || headline.bottleneck == Bottleneck::NotDataBound;
     let is_partial = headline.certainty == Certainty::Inferred && is_of_readers && !waits.read_themselves();
     let level = if headline.bottleneck == Bottleneck::NotDataBound { Level::Medium } else { Level::High };
-    is_partial.then(|| Fact(level, "data work in the training thread itself is not counted".into()))
+    is_partial.then(|| Fact(level, format!("data work in {} itself is not counted", waits.wording().thread())))
 }
 
 /// Returns the share of the wait for data that has a named cause.
@@ -130,7 +136,7 @@ fn foreign_load(summary: &Summary, headline: &Headline, waits: &Waits) -> Option
     let cpus = reader_cpus(summary).filter(|_| headline.bottleneck != Bottleneck::CpuLimited)?;
     let (busy, all) = (cpus.others_busy()?, cpus.cores()?);
     (busy >= FOREIGN * all as f64).then(|| {
-        let text = format!("processes outside the trace used {busy:.1} of {all} CPUs, so an idle host may be faster");
+        let text = format!("other programs used {busy:.1} of {all} CPUs, so an idle host may be faster");
         Fact(Level::Medium, text)
     })
 }

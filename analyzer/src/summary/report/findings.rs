@@ -11,6 +11,7 @@ use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::{bytes, grouped, many, time};
 use crate::summary::report::layout::{heading, hung, more};
+use crate::summary::wording::Wording;
 
 /// State of a rule.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -93,7 +94,8 @@ impl Unit {
         match self {
             Unit::Share if value > 0.0 && value < 0.001 => "<0.1 %".into(),
             Unit::Share if value < 0.1 => format!("{:.1} %", 100.0 * value),
-            Unit::Share => format!("{:.0} %", 100.0 * value),
+            Unit::Share if value < 10.0 => format!("{:.0} %", 100.0 * value),
+            Unit::Share => format!("{value:.0} times"),
             Unit::Ratio => format!("{value:.2}"),
             Unit::Count => grouped(value.max(0.0).round() as u64),
             Unit::Bytes => bytes(value),
@@ -121,6 +123,9 @@ pub struct Finding {
     /// The savings as a share of the training, if the change shortens the training.
     #[serde(default)]
     pub training_share: Option<f64>,
+    /// The name of what `training_share` is a share of.
+    #[serde(default)]
+    pub share_of: Wording,
     /// The upper bound if `at_most_wait`.
     #[serde(default)]
     pub wait_ns: Option<i64>,
@@ -158,6 +163,7 @@ pub struct Savings {
     worth_ns: Option<i64>,
     worth_share: Option<f64>,
     training_share: Option<f64>,
+    share_of: Wording,
     at_most_wait: bool,
     wait_ns: Option<i64>,
     replayed: Option<ReplayedChange>,
@@ -173,8 +179,9 @@ impl Savings {
         let saved = time(self.worth_ns? as f64);
         if let Some(ReplayedChange { what, least, most, .. }) = &self.replayed {
             let [least, most] = [least, most].map(|share| Unit::Share.text(*share));
+            let whole = self.share_of.noun();
             let part = self.training_share.map_or(String::new(), |share| Unit::Share.text(share));
-            return Some(format!("saves about {saved} ({part} of training; {least} to {most} by replay of {what})"));
+            return Some(format!("saves about {saved} ({part} of {whole}; {least} to {most} by replay of {what})"));
         }
         Some(match (self.training_share, self.worth_share) {
             (None, Some(share)) => format!("saves up to {saved} ({} of the run)", Unit::Share.text(share)),
@@ -183,7 +190,8 @@ impl Savings {
     }
 
     fn of_training(&self) -> String {
-        self.training_share.map_or(String::new(), |share| format!(" ({} of training)", Unit::Share.text(share)))
+        let of_loop = |share| format!(" ({} of {})", Unit::Share.text(share), self.share_of.noun());
+        self.training_share.map_or(String::new(), of_loop)
     }
 }
 
@@ -203,6 +211,7 @@ impl Finding {
             worth_ns: self.worth_ns,
             worth_share: self.worth_share,
             training_share: self.training_share,
+            share_of: self.share_of,
             at_most_wait: self.at_most_wait,
             wait_ns: self.wait_ns,
             replayed: self.replayed.clone(),
@@ -233,7 +242,7 @@ impl Severity {
 }
 
 /// Text if no rule that recommends a change fired.
-pub const NOTHING: &str = "no change recommended";
+pub const NOTHING: &str = "none";
 
 /// Text if no rule fired and calls were not recorded.
 pub const NO_CALLS: &str = "no rule fired; most rules check calls, and the trace contains none";
@@ -265,7 +274,7 @@ impl Section for Findings {
         (`exact`, `inferred`, `guess`), `says` (a sentence), `worth_ns`, `worth_share` (the most that can be saved, \
         as a share of the run time; `null` if unknown), `at_most_wait` (`true` if the change could not be replayed: \
         it saves at most the wait), `training_share` (the savings as a share of the training; `null` if the change \
-        does not shorten it), `wait_ns` (the wait, if `at_most_wait`), `replayed` (the change that was replayed for \
+        does not shorten it), `share_of` (`training`, or `main-loop` if nothing shows that it trains), `wait_ns` (the wait, if `at_most_wait`), `replayed` (the change that was replayed for \
         `worth_ns`, or `null`: `change`, `what`, `least` and `most` (its savings, as shares of the training)), `exposed` (whether nothing computed during that time; otherwise that is \
         unknown), `silenced_by`, `measures` (a list: `key`, `what`, `value`, `limit`, `unit`, `below`), `evidence` \
         (at most five sentences), `remedy`, `verify` (a command)";

@@ -1,27 +1,28 @@
 //! The verdict box: the bottleneck in one line, the two numbers that prove it, and the next step.
 //!
 //! The box summarizes the sentences of [`verdict`](super::verdict). It never claims more than they do: it reports a
-//! mixed or unknown cause as such. Findings are judged later, so [`Headline::recommend`] adds the next step, and
+//! mixed or unknown cause as such. Findings are judged later, so [`next_step`](super::next_step) adds the next step, and
 //! [`confidence`](super::confidence) how sure the verdict is.
 
 use serde::{Deserialize, Serialize};
 
 use super::Summary;
 use super::causes::label;
-use super::findings::{Finding, Severity, Unit};
+use super::communication::{RanksTime, of_ranks};
+use super::findings::Unit;
 use super::layout::{hung, wrapped};
+use super::next_step::COMPARE;
 use super::no_cpu::Shortage;
 use super::verdict::{FREE, LIMITING, NO_STORAGE, STORAGE, Waits};
 use super::verdict::{
     lost_share, may_train, own_reads, read_from_cache, saves_alone, sentences, training_waits, waits,
 };
-use super::what_if::{advisable, is_crowded, outcome};
-use crate::replay::predict::Prediction;
 use crate::summary::count::tally::Tally;
 use crate::summary::figures::units::{many, share, time};
 use crate::summary::training::RankGroup;
 use crate::summary::waits::parts::{Part, Parts};
 use crate::summary::waits::trainers::WaitKind;
+use crate::summary::wording::Wording;
 
 /// A cause that takes this share of the wait is the bottleneck; below it the causes are mixed.
 const MOST: f64 = 0.5;
@@ -168,9 +169,12 @@ impl Bottleneck {
         }
     }
 
-    /// Returns `true` if faster data loading would not shorten the run.
-    fn is_free(self) -> bool {
-        matches!(self, Bottleneck::ComputeBound | Bottleneck::NotDataBound)
+    /// Returns the name for a loop that may not be a training.
+    fn title_of(self, wording: Wording) -> String {
+        match wording {
+            Wording::Training => self.title().into(),
+            Wording::MainLoop => self.title().replace("TRAINING THREAD", "MAIN LOOP"),
+        }
     }
 
     /// Returns `true` if it is a cause of a wait for data.
@@ -193,91 +197,8 @@ impl Bottleneck {
         !others.contains(&self)
     }
 
-    /// Returns `true` if more evidence is the next step.
-    fn is_open(self) -> bool {
-        matches!(self, Bottleneck::Unknown | Bottleneck::DataBoundUnknown)
-    }
-
-    /// Returns `true` if the rule's change addresses the bottleneck.
-    fn concerns(self, rule: &str) -> bool {
-        let is_in = |rules: &[&str]| rules.contains(&rule);
-        match self {
-            Bottleneck::StorageBound => is_in(&READS) || is_in(&LOADER),
-            Bottleneck::OwnReads => is_in(&READS),
-            Bottleneck::FileCallBound => is_in(&CALLS),
-            Bottleneck::PreprocessingBound => {
-                is_in(&["loader-cpu-bound", "small-reads", "tiny-stdio"]) || is_in(&LOADER)
-            }
-            Bottleneck::CpuLimited => is_in(&CPUS) || rule == "loader-cpu-bound",
-            Bottleneck::GilBound => is_in(&["loader-cpu-bound", "too-many-threads"]),
-            Bottleneck::TransferBound => rule == "hand-over",
-            Bottleneck::NetworkBound => is_in(&["network-wait", "store-throttled", "store-retries", "small-objects"]),
-            Bottleneck::LockBound => rule == "lock-wait",
-            Bottleneck::SleepBound => rule == "reader-sleep",
-            Bottleneck::SubprocessBound => rule == "reader-programs",
-            Bottleneck::StartupBound => rule == "workers-restart",
-            Bottleneck::ReaderDied => rule == "process-killed",
-            Bottleneck::CheckpointBound | Bottleneck::WriteBound => is_in(&WRITES),
-            Bottleneck::SynchronizationBound => is_in(&["straggler-rank", "byte-imbalance"]),
-            Bottleneck::PrefetchBound => is_in(&LOADER),
-            Bottleneck::DataBoundMixed => {
-                let others = [
-                    "loader-cpu-bound",
-                    "hand-over",
-                    "network-wait",
-                    "lock-wait",
-                    "reader-programs",
-                    "reader-sleep",
-                    "workers-restart",
-                ];
-                is_in(&READS) || is_in(&LOADER) || is_in(&CPUS) || is_in(&others)
-            }
-            _ => false,
-        }
-    }
-
-    /// Returns the step to take if no finding recommends one.
-    fn general_step(self) -> &'static str {
-        match self {
-            Bottleneck::StorageBound => {
-                "read ahead in more threads or processes, prefetch more batches, or use faster storage"
-            }
-            Bottleneck::FileCallBound => {
-                "make fewer and larger calls on files: read whole files or records at once, or map them; do not stat or list per sample"
-            }
-            Bottleneck::PreprocessingBound => "preprocess ahead of time, or add readers if CPUs are idle",
-            Bottleneck::TransferBound => "send less data per batch, or share memory instead of copying it",
-            Bottleneck::NetworkBound => "move the data closer, or request more samples at the same time",
-            Bottleneck::LockBound => "find the lock that readers wait for (--section waits) and avoid sharing it",
-            Bottleneck::GilBound => "read with processes instead of threads",
-            Bottleneck::CpuLimited => "give the job more CPUs, or run fewer threads",
-            Bottleneck::SleepBound => "find the sleep in the readers: a retry, a poll or a rate limit",
-            Bottleneck::SubprocessBound => {
-                "replace the programs that readers start with a library, or keep them running"
-            }
-            Bottleneck::StartupBound => {
-                "make the start of readers cheaper: fewer imports, less work before their first batch, fork instead of spawn"
-            }
-            Bottleneck::PrefetchBound => "prepare more batches ahead (prefetch_factor in PyTorch)",
-            Bottleneck::ReaderDied => {
-                "find out why the reader ended: its messages, and --section processes for its exit status"
-            }
-            Bottleneck::CheckpointBound => "write checkpoints in the background, or less often, or to faster storage",
-            Bottleneck::WriteBound => "write files in the background, or to faster storage",
-            Bottleneck::OwnReads => {
-                "read these files in readers too (a loader with workers also for validation), or keep them in memory"
-            }
-            Bottleneck::OwnWork => "speed up those threads or programs (unknown which: --section waits)",
-            Bottleneck::OwnLock => {
-                "hold that lock for less time: --section waits shows the thread that held it, and its work"
-            }
-            Bottleneck::SynchronizationBound => "find the rank or server that the others wait for: --section training",
-            _ => "see the longest waits and their causes: --section waits",
-        }
-    }
-
     /// Returns the kind and the time of the waits that it costs, if they are not waits for data.
-    fn other_wait(self) -> Option<(WaitKind, WaitTime)> {
+    pub(super) fn other_wait(self) -> Option<(WaitKind, WaitTime)> {
         match self {
             Bottleneck::OwnWork => Some((WaitKind::OwnWork, |group| group.own_work_ns)),
             Bottleneck::OwnLock => Some((WaitKind::Lock, |group| group.lock_wait_ns)),
@@ -313,28 +234,8 @@ impl Default for Headline {
     }
 }
 
-/// Next steps if no finding recommends one.
-const NO_CHANGE: &str = "leave data loading unchanged: making it faster would save little of this run";
-const NO_CHANGE_TO_READERS: &str = "leave the readers unchanged; record spans to see whether the training thread itself spends time on data: \
-    python -m dliotrace run --torch SCRIPT for PyTorch";
-const RECORD_SPANS: &str = "record spans, which show when training waits and computes: python -m dliotrace run --torch SCRIPT for \
-    PyTorch, spans of your own in other programs";
-/// Next steps if spans show compute but no waits.
-const NO_CHANGE_BUT_FETCH: &str = "leave the readers unchanged; mark the code that gets a batch with a span (dliotrace.ai.data.fetch in Python) to \
-    see whether the training thread itself spends time on data";
-const RECORD_FETCH: &str = "mark the code that gets a batch with a span (dliotrace.ai.data.fetch in Python): the spans of this trace show when \
-    training computes, not when it waits";
-/// Next step without training or findings.
-const IF_IT_TRAINS: &str = "if a program here trains, record spans, which show when it waits: python -m dliotrace run --torch SCRIPT for \
-    PyTorch; otherwise see where its time in calls went: --section functions,past_files";
-/// Command that compares two runs.
-const COMPARE: &str = "dlio-analyze BEFORE --compare AFTER";
-
-const RECORD_AGAIN: &str =
-    "find out why events were lost (dlio-analyze TRACE --section allocation,damage), then record the run again";
-
 impl Headline {
-    fn new(bottleneck: Bottleneck, why: String) -> Headline {
+    pub(super) fn new(bottleneck: Bottleneck, why: String) -> Headline {
         Headline {
             bottleneck,
             share: None,
@@ -360,91 +261,13 @@ impl Headline {
         Headline::new(Bottleneck::NoEvents, why.into())
     }
 
-    /// Adds the next step, from the findings of the report.
-    pub fn recommend(&mut self, summary: &Summary) {
-        if let Some(full) = summary.findings.iter().find(|finding| finding.id == FAILS && finding.fired()) {
-            // The shares of a run that failed say little about one that does not.
-            let text = format!("{}: batches do not fit into /dev/shm", Bottleneck::SharedMemoryFull.title());
-            let certainty = Certainty::Measured;
-            *self =
-                Headline { text, certainty, ..Headline::new(Bottleneck::SharedMemoryFull, format!("{}.", full.says)) };
-            self.take_change(full);
-            return;
-        }
-        let has_spans = summary.time.compute_ns.is_some();
-        match (self.bottleneck, self.recommended(summary)) {
-            (Bottleneck::NoEvents, _) => {}
-            (Bottleneck::Unknown, _) if lost_share(summary).is_some() => self.next = Some(RECORD_AGAIN.into()),
-            (bottleneck, finding) if bottleneck.is_wait_for_data() && surest(summary, finding).is_some() => {
-                let row = surest(summary, finding);
-                self.next = row.and_then(|row| replayed(summary, row));
-                self.change = row.map(|row| row.change.clone());
-                self.verify = Some(COMPARE.into());
-            }
-            (_, Some(finding)) => self.take_change(finding),
-            (bottleneck, None) if bottleneck.is_open() => {
-                self.next = Some(match (has_spans, self.certainty) {
-                    (_, Certainty::Measured) => bottleneck.general_step().into(),
-                    (true, _) => RECORD_FETCH.into(),
-                    (false, _) => RECORD_SPANS.into(),
-                });
-            }
-            (bottleneck, None) if bottleneck.is_free() => {
-                let is_inferred = self.certainty == Certainty::Inferred;
-                let next = match (is_inferred, has_spans) {
-                    (true, true) => NO_CHANGE_BUT_FETCH,
-                    (true, false) => NO_CHANGE_TO_READERS,
-                    _ => NO_CHANGE,
-                };
-                self.next = Some(next.into());
-            }
-            (Bottleneck::NoTraining, None) => self.next = Some(IF_IT_TRAINS.into()),
-            (bottleneck, None) => {
-                self.next = Some(named_step(bottleneck, summary).unwrap_or_else(|| bottleneck.general_step().into()));
-                self.verify = Some(COMPARE.into());
-            }
-        }
-    }
-
-    /// Makes the change of a finding the next step.
-    fn take_change(&mut self, finding: &Finding) {
-        self.next = Some(finding.remedy.clone());
-        self.verify = Some(finding.verify.clone()).filter(|verify| !verify.is_empty());
-        self.finding = Some(finding.id.clone());
-        self.change = finding.replayed.as_ref().map(|replayed| replayed.change.clone());
-    }
-
-    /// Returns the finding whose change saves most, among those that concern the bottleneck.
-    fn recommended<'a>(&self, summary: &'a Summary) -> Option<&'a Finding> {
-        let is_change = |finding: &&Finding| {
-            let is_severe = finding.severity < Some(Severity::Good);
-            finding.fired() && is_severe && finding.saves() && !finding.remedy.is_empty()
-        };
-        let mut changes = summary.findings.iter().filter(is_change);
-        match self.bottleneck {
-            bottleneck if bottleneck.is_free() => {
-                changes.find(|finding| finding.exposed && finding.severity <= Some(Severity::Warning))
-            }
-            Bottleneck::NoTraining => changes.next(),
-            bottleneck if bottleneck.is_open() => {
-                changes.find(|finding| finding.id != NAMES_NO_CAUSE && finding.severity <= Some(Severity::Warning))
-            }
-            bottleneck => {
-                let own: Vec<&Finding> = changes.filter(|finding| bottleneck.concerns(&finding.id)).collect();
-                // A file or a call is easier to act on than the path to a device.
-                let is_exact = |finding: &&&Finding| finding.id != UNSPECIFIC;
-                own.iter().find(is_exact).or(own.first()).copied()
-            }
-        }
-    }
-
     /// Returns the box as lines of at most `width` characters.
     pub fn lines(&self, width: usize) -> String {
         let mut out = wrapped(&self.text, width);
         hung("  why:  ", &self.why, (8, width), &mut out);
         if let Some(next) = &self.next {
             let verify = self.verify.as_ref().map_or(String::new(), |verify| match verify == COMPARE {
-                true => format!(" (to verify: trace again, then {verify})"),
+                true => format!(" (to verify: trace again with -o AFTER, then {verify})"),
                 false => format!(" (verify: {verify})"),
             });
             hung("  next: ", &format!("{next}{verify}"), (8, width), &mut out);
@@ -456,142 +279,19 @@ impl Headline {
     }
 }
 
-/// Reads of this mean size cost what copying their bytes costs, and not what a call costs.
-const LARGE_READ: u64 = 256 << 10;
-const COPY_LESS: &str = "copy fewer bytes from the page cache: a smaller dtype, compression, only the parts of files that are used, or batches \
-    that stay in memory; add readers if CPUs are idle";
-
-/// Returns the mean size of a read.
-fn mean_read(summary: &Summary) -> u64 {
-    let reads = summary.sizes.iter().filter(|row| row.class == "read");
-    let (count, bytes) = reads.fold((0, 0), |(count, bytes), row| (count + row.count, bytes + row.bytes));
-    bytes.checked_div(count).unwrap_or(0)
-}
-
-/// Returns the general step for the thread or program that training waited for, or for the CPUs of the run.
-fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
-    if bottleneck == Bottleneck::PreprocessingBound && is_crowded(summary) {
-        return Some("preprocess ahead of time: another reader would not get a CPU".into());
-    }
-    if bottleneck == Bottleneck::FileCallBound && mean_read(summary) >= LARGE_READ {
-        return Some(COPY_LESS.into());
-    }
-    let waits = training_waits(summary)?;
-    let (kind, wait_ns) = bottleneck.other_wait()?;
-    let (row, _) = waits.ender(kind, waits.total(wait_ns))?;
-    let work = row.work().map_or(String::new(), |work| format!(": it {work}"));
-    match kind {
-        WaitKind::Lock => Some(format!("hold that lock for less time in {}{work}", row.named())),
-        WaitKind::OwnWork if waits.lost() >= FREE => {
-            Some(format!("speed up {}{work}; then the readers, for which training waited, too", row.named()))
-        }
-        WaitKind::OwnWork => Some(format!("speed up {}{work}; data loading is not the bottleneck", row.named())),
-        _ => None,
-    }
-}
-
-/// A change that was replayed is the next step if it certainly saves this share of the training.
-const SURE: f64 = 0.1;
-
-/// Returns the change to the loader's arguments that certainly saves most, if it is worth a step and saves more than
-/// the change of a finding certainly does.
-fn surest<'a>(summary: &'a Summary, finding: Option<&Finding>) -> Option<&'a Prediction> {
-    let measured = summary.what_if.as_ref()?.measured_ns;
-    let share = |row: &Prediction| row.sure_ns(measured).unwrap_or(0) as f64 / measured.max(1) as f64;
-    let row = advisable(summary).into_iter().find(|row| !row.code.is_empty())?;
-    let other = finding.and_then(|finding| finding.replayed.as_ref());
-    let is_other = other.is_some_and(|other| other.change == row.change || other.least >= share(row));
-    (share(row) >= SURE && !is_other).then_some(row)
-}
-
-/// Returns a change with its prediction.
-fn replayed(summary: &Summary, row: &Prediction) -> Option<String> {
-    let outcome = outcome(row, summary.what_if.as_ref()?.measured_ns)?;
-    let is_torch = summary.training.iter().any(|group| group.torch);
-    Some(match is_torch {
-        true => format!("set {} ({}): by replay, {outcome}", row.code, row.what),
-        false => format!("use {} ({} in PyTorch): by replay, {outcome}", row.what, row.code),
-    })
-}
-
-/// The rule about failures that lead the report, whatever the run waited for.
-const FAILS: &str = "shm-small";
-
-/// The rule that knows only where storage does not lose time.
-const UNSPECIFIC: &str = "slow-but-idle-device";
-
-/// The rule that names the problem but not its cause.
-pub(super) const NAMES_NO_CAUSE: &str = "input-bound";
-
-/// Rules whose changes make reads cheaper or fewer.
-const READS: [&str; 30] = [
-    "storage-saturated",
-    "storage-latency-bound",
-    "io-limit",
-    "device-saturated",
-    "slow-but-idle-device",
-    "readahead",
-    "nfs-server",
-    "nfs-client-queue",
-    "page-faults",
-    "would-fit",
-    "cache-thrash",
-    "swap",
-    "small-reads",
-    "small-objects",
-    "store-throttled",
-    "store-retries",
-    "tiny-stdio",
-    "random-in-file",
-    "backward-seeks",
-    "unaligned",
-    "read-amplification",
-    "redundant-reads",
-    "hot-file",
-    "metadata-bound",
-    "stat-storm",
-    "reopen-storm",
-    "data-set-per-sample",
-    "open-serial",
-    "listing",
-    "temp-on-shared",
-];
-
-/// Rules about the number of calls on files, and of bytes: those that matter for files in memory, too.
-const CALLS: [&str; 10] = [
-    "small-reads",
-    "tiny-stdio",
-    "redundant-reads",
-    "read-amplification",
-    "metadata-bound",
-    "stat-storm",
-    "reopen-storm",
-    "data-set-per-sample",
-    "listing",
-    "hot-file",
-];
-
-/// Rules about the work of readers.
-const LOADER: [&str; 6] =
-    ["loader-capacity", "slow-worker", "loader-jitter", "no-overlap", "straggler-rank", "byte-imbalance"];
-
-/// Rules about CPUs.
-const CPUS: [&str; 5] = ["cpu-quota", "cpu-affinity", "too-many-threads", "noisy-neighbor", "too-many-readers"];
-
-/// Rules about writes.
-const WRITES: [&str; 6] =
-    ["checkpoint-stalls", "checkpoint-one-rank", "fsync-share", "small-writes", "shared-block-writes", "unaligned"];
-
 /// Returns the sentences of the verdict, and the headline without its next step. `pools` are processes that wait for
 /// worker pools.
 pub fn conclude(summary: &Summary, pools: &[RankGroup]) -> (Vec<String>, Headline) {
     let training = training_waits(summary);
-    let verdict = sentences(summary, training.as_ref(), pools);
+    // Another thread may wait for workers while the first one trains.
+    let is_first = |group: &&RankGroup| group.tid == group.pid;
+    let pools: Vec<RankGroup> = pools.iter().filter(is_first).cloned().collect();
+    let verdict = sentences(summary, training.as_ref(), &pools);
     if summary.allocation.events == 0 {
         let headline = Headline::without_events(verdict.first().map_or("", String::as_str));
         return (verdict, headline);
     }
-    let headline = headline(summary, training.as_ref(), waits(pools).as_ref());
+    let headline = headline(summary, training.as_ref(), waits(&pools).as_ref());
     (verdict, headline)
 }
 
@@ -602,8 +302,37 @@ fn headline(summary: &Summary, waits: Option<&Waits>, pools: Option<&Waits>) -> 
         return Headline { text, ..Headline::new(Bottleneck::Unknown, why) };
     }
     match waits {
+        _ if let Some(ranks) = decisive(summary, waits) => of_communication(&ranks),
         Some(waits) => of_training(summary, waits),
         None => without_training(summary, pools),
+    }
+}
+
+/// Returns the communication of ranks if it takes more of their time than anything else that is known.
+pub(super) fn decisive<'a>(summary: &'a Summary, waits: Option<&Waits>) -> Option<RanksTime<'a>> {
+    let other = match waits {
+        Some(waits) if waits.groups.iter().any(|group| !group.inferred) => return None,
+        // The last rank waits for its data.
+        Some(waits) if waits.waiting_ranks().is_some() && waits.lost() >= LIMITING => return None,
+        Some(waits) => waits.lost().max(waits.written_share()),
+        None => own_reads(summary).map_or(0.0, |(_, part)| part),
+    };
+    of_ranks(summary).filter(|ranks| ranks.share() >= FREE && ranks.share() > other)
+}
+
+fn of_communication(ranks: &RanksTime) -> Headline {
+    let part = ranks.share();
+    let partly = if part < LIMITING { "PARTLY " } else { "" };
+    let bottleneck = Bottleneck::SynchronizationBound;
+    Headline {
+        share: Some(part),
+        certainty: Certainty::Measured,
+        text: format!(
+            "{partly}{}: {} of the ranks' time is spent in communication (measured)",
+            bottleneck.title(),
+            Unit::Share.text(part)
+        ),
+        ..Headline::new(bottleneck, ranks.sentence())
     }
 }
 
@@ -628,9 +357,10 @@ fn of_training(summary: &Summary, waits: &Waits) -> Headline {
     ];
     let largest = others.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(part, _)| *part >= FREE);
     match largest {
+        Some((_, Bottleneck::OwnWork)) if data >= FREE && waits.readers_set_pace() => of_data(waits, data),
         Some((part, bottleneck)) if part > data => of_another_wait(waits, bottleneck, part),
         _ if data >= FREE => of_data(waits, data),
-        _ => of_none(waits),
+        _ => of_none(summary, waits),
     }
 }
 
@@ -664,8 +394,9 @@ fn with_share(bottleneck: Bottleneck, title: &str, part: f64, waits: &Waits, (lo
         share: Some(part),
         certainty,
         text: format!(
-            "{partly}{title}: {limit}{} of training {lost} ({})",
+            "{partly}{title}: {limit}{} of {} {lost} ({})",
             Unit::Share.text(part),
+            waits.wording().noun(),
             certainty_text(certainty)
         ),
         ..Headline::new(bottleneck, why)
@@ -676,6 +407,7 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
     let trained = waits.mean(waits.trained);
     let ns = |of: fn(&RankGroup) -> Option<i64>| waits.mean(waits.total(of));
     let kind = bottleneck.other_wait().map(|(kind, _)| kind);
+    let (noun, thread) = (waits.wording().noun(), waits.wording().thread());
     let waiting = |what: &str, of: fn(&RankGroup) -> Option<i64>| {
         let data = waits.mean(waits.waited);
         let ender = kind.and_then(|kind| waits.ender(kind, waits.total(of)));
@@ -683,20 +415,17 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
             part if part >= ALL => format!(": {}", row.named()),
             part => format!(" ({} of that: {})", Unit::Share.text(part), row.named()),
         });
-        format!("training waited {} of {trained} for {what}{named}. It waited {data} for data.", ns(of))
+        format!("{noun} waited {} of {trained} for {what}{named}. It waited {data} for data.", ns(of))
     };
     let (lost, why) = match bottleneck {
         Bottleneck::CheckpointBound | Bottleneck::WriteBound => (
             "is spent writing files",
-            format!(
-                "the training thread spent {} of {trained} writing and syncing files.",
-                time(waits.written() as f64)
-            ),
+            format!("{thread} spent {} of {trained} writing and syncing files.", time(waits.written() as f64)),
         ),
         Bottleneck::OwnReads => (
-            "is spent in reads of its own",
+            "is spent reading files in its own thread",
             format!(
-                "the training thread itself spent {} of {trained} reading files, and {} waiting for its readers.",
+                "{thread} itself spent {} of {trained} reading files, and {} waiting for its readers.",
                 ns(|group| group.own_read_ns),
                 waits.mean(waits.waited)
             ),
@@ -717,13 +446,14 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
             waiting("a lock without calls, a device or the like", |group| group.unknown_wait_ns),
         ),
     };
-    with_share(bottleneck, bottleneck.title(), part, waits, (lost, capital(&why)))
+    with_share(bottleneck, &bottleneck.title_of(waits.wording()), part, waits, (lost, capital(&why)))
 }
 
-fn of_none(waits: &Waits) -> Headline {
+fn of_none(summary: &Summary, waits: &Waits) -> Headline {
     let computed: Option<i64> = waits.groups.iter().map(|group| group.computed_ns).sum();
     let computing = computed.filter(|ns| *ns as f64 >= COMPUTES * waits.trained as f64);
     let waited = format!("{} of {}", waits.mean(waits.waited), waits.mean(waits.trained));
+    let after = waits.mostly_after(summary.time.end_ts);
     let (bottleneck, more) = match computing {
         Some(ns) => (Bottleneck::ComputeBound, format!(" and {} computing", waits.mean(ns))),
         None => (Bottleneck::NotDataBound, String::new()),
@@ -733,19 +463,20 @@ fn of_none(waits: &Waits) -> Headline {
     // Calls do not show work of the trainer's own thread on its data.
     let is_inferred = certainty == Certainty::Inferred;
     let (title, maker) = if is_inferred { ("NOT READER-BOUND", "readers") } else { (bottleneck.title(), "data") };
-    let unseen = match is_inferred {
-        true => " Its own work on data, such as sampling and collating, is not in the trace.",
-        false => "",
+    let waited = match waits.waited {
+        0 => "did not wait".into(),
+        _ => format!("waited {waited}"),
     };
     Headline {
         share: Some(part),
         certainty,
         text: format!(
-            "{title}: {} of training is spent waiting for {maker} ({})",
+            "{title}: {} of {} is spent waiting for {maker} ({})",
             Unit::Share.text(part),
+            waits.wording().noun(),
             certainty_text(certainty)
         ),
-        ..Headline::new(bottleneck, format!("{} spent {waited} waiting for batches{more}.{unseen}", waits.who()))
+        ..Headline::new(bottleneck, format!("{} {waited} for {}{more}.{after}", waits.who(), waits.wording().items()))
     }
 }
 
@@ -757,16 +488,23 @@ fn of_data(waits: &Waits, part: f64) -> Headline {
     };
     let each = if waits.groups.len() > 1 { " on average" } else { "" };
     let mut why = format!(
-        "{} spent {} of {}{each} waiting for batches; {detail}",
+        "{} spent {} of {}{each} waiting for {}; {detail}",
         waits.who(),
         waits.mean(waits.waited),
         waits.mean(waits.trained),
+        waits.wording().items(),
     );
     if waits.is_shared_loss() {
         why += &format!("; ranks that wait for the slowest one lose up to {}", Unit::Share.text(part));
     }
     if let Some(others) = waits.waiting_ranks() {
         why += &format!("; {others}");
+    }
+    if waits.sum_share(|group| group.own_work_ns) > part {
+        let own = waits.mean(waits.total(|group| group.own_work_ns));
+        why += &format!(
+            "; it waited longer for its own threads or programs, {own}, but its readers were never idle and so set the pace"
+        );
     }
     why += ".";
     with_share(bottleneck, &title, part, waits, ("is spent waiting for data", why))
@@ -808,11 +546,11 @@ fn of_known_causes(causes: &Parts, reads_itself: bool) -> (Bottleneck, String) {
         [first, second, ..] if part(first.1) < MOST || part(second.1) >= SECOND => {
             let bottleneck = if part(first.1) < MOST { Bottleneck::DataBoundMixed } else { first.0 };
             let ((name, share), (other, rest)) = (named(first), named(second));
-            (bottleneck, format!("main causes: {name}, {share} of that wait, and {other}, {rest}"))
+            (bottleneck, format!("main causes of that wait: {name} ({share}) and {other} ({rest})"))
         }
         [first, ..] => {
             let (name, share) = named(first);
-            (first.0, format!("main cause: {name}, {share} of that wait"))
+            (first.0, format!("main cause of that wait: {name} ({share})"))
         }
         _ => (Bottleneck::DataBoundUnknown, "its cause is unknown".into()),
     }

@@ -262,6 +262,13 @@ impl MachineUse {
 }
 
 impl MachineUse {
+    /// Returns the average number of CPUs that were busy with processes outside the trace, or taken by the hypervisor.
+    pub(super) fn others_busy(&self) -> Option<f64> {
+        let sampled = self.sampled.as_ref()?;
+        let all = sampled.cpu_busy_ns? + sampled.cpu_steal_ns.unwrap_or(0);
+        Some((all as f64 - self.cpu_ns? as f64).max(0.0) / sampled.ns as f64)
+    }
+
     fn text_of_nodes(&self, nodes: u32) -> String {
         let list = |nodes: &Option<Vec<u32>>| match nodes {
             None => "unknown nodes".into(),

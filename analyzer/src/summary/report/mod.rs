@@ -12,6 +12,7 @@ pub mod allocation;
 pub mod brief;
 mod causes;
 pub mod checkpoints;
+pub mod communication;
 pub mod confidence;
 pub mod counted;
 pub mod damage;
@@ -37,6 +38,7 @@ pub mod machine;
 pub mod markdown;
 pub mod metadata;
 pub mod mpi;
+mod next_step;
 pub mod no_cpu;
 pub mod non_file_calls;
 pub mod patterns;
@@ -50,6 +52,7 @@ pub mod sizes;
 pub mod spans;
 pub mod steps;
 pub mod storage;
+mod targets;
 pub mod text;
 pub mod time;
 mod time_rows;
@@ -240,6 +243,8 @@ report! {
     shared: shared::SharedFiles,
     processes: processes::Processes,
     ranks: ranks::Ranks,
+    #[serde(default)]
+    communication: communication::Communication,
     hosts: hosts::Hosts,
     #[serde(default)]
     machine: machine::Machine,

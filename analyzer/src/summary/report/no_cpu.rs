@@ -146,9 +146,7 @@ impl ReaderCpus<'_> {
 
     /// Returns the average number of CPUs that were busy with processes outside the trace, or taken by the hypervisor.
     pub(super) fn others_busy(&self) -> Option<f64> {
-        let sampled = self.machine.sampled.as_ref()?;
-        let all = sampled.cpu_busy_ns? + sampled.cpu_steal_ns.unwrap_or(0);
-        Some((all as f64 - self.machine.cpu_ns? as f64).max(0.0) / sampled.ns as f64)
+        self.machine.others_busy()
     }
 
     /// Returns the number of CPUs of the host.
@@ -211,9 +209,9 @@ impl Shortage {
                 };
                 let others = match busy {
                     Some(busy) => {
-                        format!("processes outside the trace kept {busy:.1} CPUs busy (which ones is not recorded)")
+                        format!("other programs used {busy:.1} (which ones is not recorded)")
                     }
-                    None => "processes outside the trace used the rest".into(),
+                    None => "the trace does not show who used the rest".into(),
                 };
                 let weight = weight.map_or_else(String::new, |CpuWeight { value, default }| {
                     format!(
@@ -221,7 +219,7 @@ impl Shortage {
                          with the default got more CPU time each."
                     )
                 });
-                format!("The readers used {used:.1} of {cpus}: {others}.{weight}")
+                format!("The readers got {used:.1} of {cpus}; {others}.{weight}")
             }
             Shortage::Own { used, cpus } => format!(
                 "The readers themselves used {used:.1} of {}: more readers would not help on these CPUs.",

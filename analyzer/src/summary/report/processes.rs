@@ -44,6 +44,9 @@ pub struct ProcessUse {
     /// The signal that killed it, as reported to its parent; `null` if there was none, or if it is unknown.
     #[serde(default)]
     pub signal: Option<u8>,
+    /// The process that sent this signal, if it was traced: key in the table of processes.
+    #[serde(default)]
+    pub killer: Option<u32>,
     pub threads: u64,
     pub lost: u64,
     /// Data file reads by its main thread; `null` if there were none.
@@ -100,7 +103,8 @@ impl Section for Processes {
         kernel's `default`; `null` if they are equal); `memory_limit` in bytes, `memory_group`; \
         `io_limits` of block devices, empty without one; `shm_size`, `threads_end`, `cpu_ns`, `storage_read` and `storage_written` not served by the page cache, \
         `thread_variables`; `null` if unknown), `role` (trainer or reader, as in `training`, otherwise `null`), \
-        `ended`, `signal` (that ended it, according to its parent; else `null`), `threads`, `lost`, `events`, \
+        `ended`, `signal` (that ended it, according to its parent; else `null`), `killer` (`proc` of the process that sent \
+        this signal; `null` if none in the trace did), `threads`, `lost`, `events`, \
         `failed`, `bytes_read`, `bytes_written`, `read_ns`, `write_ns`, `metadata_ns`, `sync_ns`, `compute_ns`, \
         `wait_ns` (in calls that wait; times are summed over calls, and all except this one are of files), `span_ns` \
         (first to last event)";
@@ -120,6 +124,7 @@ impl Section for Processes {
             let mut work = Work::default();
             work.add(count);
             let (proc, name) = &facts[&std::ptr::from_ref(process)];
+            let killed = killed.iter().find(|killed| killed.proc == *proc);
             ProcessUse {
                 host: hosts.get(process.host as usize).map_or_else(String::new, |host| host.name.clone()),
                 pid: process.pid,
@@ -131,7 +136,8 @@ impl Section for Processes {
                 called: name.clone(),
                 role: None,
                 ended: process.ended.clone(),
-                signal: killed.iter().find(|killed| killed.proc == *proc).map(|killed| killed.signal),
+                signal: killed.map(|killed| killed.signal),
+                killer: killed.and_then(|killed| killed.killer),
                 threads: count.threads.len() as u64,
                 lost: process.lost + count.lost,
                 own_reads: count.threads.get(&process.pid).map(|thread| thread.data_reads).filter(|it| it.read_ns > 0),

@@ -7,14 +7,15 @@ use super::damage::damage_sentence;
 use super::findings::{Finding, NO_CALLS, NOTHING, OVERLAP, Severity};
 use super::folders::folded;
 use super::functions::inexactness;
-use super::headline::NAMES_NO_CAUSE;
 use super::layout::{heading, hung, wrapped};
+use super::next_step::NAMES_NO_CAUSE;
 use super::processes::{ALL_IO, ProcessUse, in_order};
 use super::runs::scope;
 use super::time_rows::rows;
 use super::what_if::helping;
 use crate::summary::figures::units::{bytes, grouped, many, share, time};
 use crate::summary::training::Role;
+use crate::summary::wording::Wording;
 use crate::text_table::Grid;
 
 /// The lines of a screen; its last line is for the prompt.
@@ -126,11 +127,9 @@ fn found(summary: &Summary, width: usize, most: usize, out: &mut String) {
     let is_listed = |finding: &&Finding| finding.fired() && !(is_boxed && finding.id == NAMES_NO_CAUSE);
     let fired: Vec<_> = summary.findings.iter().filter(is_listed).collect();
     let is_change = |finding: &&&Finding| finding.severity < Some(Severity::Good);
-    // If no training is visible, the calls may still be worth a change.
-    let none = match (summary.knows_calls(), summary.training.is_empty()) {
-        (false, _) => NO_CALLS,
-        (_, true) => "no rule fired",
-        (_, false) => NOTHING,
+    let none = match summary.knows_calls() {
+        false => NO_CALLS,
+        _ => NOTHING,
     };
     let fires = fired.iter().any(|finding| is_change(&finding));
     heading(&if fires { "Findings".into() } else { format!("Findings: {none}") }, out);
@@ -175,7 +174,8 @@ fn times(summary: &Summary, width: usize, out: &mut String) {
     heading("Time", out);
     let rows = rows(summary);
     let has_training = rows.iter().any(|row| row.training.is_some());
-    let heads = ["<", "", "of the run", "of training"];
+    let of_training = format!("of {}", Wording::of(summary.training.iter()).noun());
+    let heads = ["<", "", "of the run", &of_training];
     let columns = if has_training { heads.len() } else { heads.len() - 1 };
     let mut grid = Grid::new(&heads[..columns]);
     for row in rows {
@@ -222,7 +222,7 @@ fn apart(summary: &Summary, width: usize, out: &mut String) {
     let ns: u64 = summary.past_files.iter().map(|function| function.time_ns).sum();
     if count > 0 {
         let (calls, ns) = (many(count, "call", "calls"), took(summary, ns));
-        let text = format!("pipes, sockets, waits: {calls}, {ns} summed over threads: --section past_files");
+        let text = format!("pipes, sockets, waits: {calls}, {ns} in all threads together: --section past_files");
         hung("  ", &text, (4, width), out);
     }
 }

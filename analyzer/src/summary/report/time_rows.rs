@@ -4,6 +4,7 @@ use super::Summary;
 use super::verdict::training_waits;
 use crate::summary::figures::units::{grouped, many};
 use crate::summary::training::{RankGroup, told};
+use crate::summary::wording::Wording;
 
 /// A time, and the wholes that contain it. A sum that may exceed a whole is not a part of it.
 pub struct TimeRow {
@@ -54,12 +55,14 @@ fn trained(summary: &Summary) -> Vec<TimeRow> {
     let part =
         |name: &str, sum: i64| TimeRow { name: name.into(), ns: sum / ranks, run: Some(run), training: Some(training) };
     let phase = |name: &str, sum: i64| TimeRow { training: None, ..part(name, sum) };
+    let wording = Wording::of(groups.iter().copied());
     let over = match ranks {
         1 if summary.training.len() > 1 => groups[0].rank.map_or(String::new(), |rank| format!(", rank {rank}")),
         1 => String::new(),
-        ranks => format!(", mean of {} trainers", grouped(ranks as u64)),
+        ranks => format!(", mean of {} {}", grouped(ranks as u64), wording.processes()),
     };
     let [before, after] = around(summary, &groups);
+    let name = wording.row();
     let is_worth = |ns: &i64| *ns > trained / WORTH;
     let is_worth_a_phase = |ns: &i64| *ns > ranks * run / WORTH;
     // Communication during compute is not a part that adds up to the whole.
@@ -70,9 +73,9 @@ fn trained(summary: &Summary) -> Vec<TimeRow> {
     let others = |of: fn(&RankGroup) -> Option<i64>| groups.iter().filter_map(|group| of(group)).sum::<i64>();
     let worth = |name: &str, ns: i64| is_worth(&ns).then(|| part(name, ns));
     let rows = [
-        before.filter(is_worth_a_phase).map(|ns| phase("before training", ns)),
-        Some(part(&format!("training{over}"), trained)),
-        sum(|group| group.waited_ns).map(|ns| part("  waiting for batches", ns)),
+        before.filter(is_worth_a_phase).map(|ns| phase(&format!("before {}", wording.noun()), ns)),
+        Some(part(&format!("{name}{over}"), trained)),
+        sum(|group| group.waited_ns).map(|ns| part(&format!("  waiting for {}", wording.items()), ns)),
         worth("    readers starting", starting),
         worth("  waiting for own work", others(|group| group.own_work_ns)),
         worth("  waiting for locks", others(|group| group.lock_wait_ns)),
@@ -81,7 +84,7 @@ fn trained(summary: &Summary) -> Vec<TimeRow> {
         sum(|group| group.computed_ns).map(|ns| part("  computing", ns)),
         communicated.and_then(|ns| worth("  waiting for each other", ns)),
         worth("  writing files", written),
-        after.filter(is_worth_a_phase).map(|ns| phase("after training", ns)),
+        after.filter(is_worth_a_phase).map(|ns| phase(&format!("after {}", wording.noun()), ns)),
     ];
     let mut rows: Vec<TimeRow> = rows.into_iter().flatten().collect();
     // Checkpoints may be written during the training or after it, so they do not add up with the other parts.

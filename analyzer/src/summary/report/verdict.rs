@@ -6,6 +6,7 @@ use dlio_schemas::native::trouble;
 
 use super::Summary;
 use super::causes::causes;
+use super::communication::of_ranks;
 use super::damage::DamageNote;
 use super::dataset::Dataset;
 use super::findings::Unit;
@@ -23,6 +24,7 @@ use crate::summary::tree;
 use crate::summary::waits::parts::{Part, Parts};
 use crate::summary::waits::timeline::STEPS_MAX;
 use crate::summary::waits::trainers::WaitKind;
+use crate::summary::wording::Wording;
 
 /// A training run that waits for this share of its time or more is limited by data loading.
 pub(super) const LIMITING: f64 = 0.2;
@@ -39,6 +41,10 @@ pub(super) const NO_STORAGE: f64 = 0.3;
 
 /// If all readers were idle for more than this share of a wait, their work does not explain it.
 const IDLE: f64 = 0.5;
+
+/// Readers set the pace if they are idle for less than this share of their lives, and live for this share of the training.
+const PAUSES: f64 = 0.03;
+const COVERED: f64 = 0.8;
 
 /// If this share of the events or more is lost, the report does not describe the run.
 pub const LACKS: f64 = 0.1;
@@ -57,6 +63,9 @@ pub(super) fn sentences(summary: &Summary, waits: Option<&Waits>, pools: &[RankG
     let mut sentences: Vec<String> = lacking(summary).into_iter().collect();
     match waits {
         Some(waits) => {
+            let stalled = waits.stalled_by_writes();
+            let leads = waits.written_share() > waits.lost();
+            sentences.extend(stalled.clone().filter(|_| leads));
             sentences.push(waits.answer());
             sentences.extend(waits.hidden_by_gpu());
             sentences.extend(waits.cause(summary.knows_calls()));
@@ -64,7 +73,7 @@ pub(super) fn sentences(summary: &Summary, waits: Option<&Waits>, pools: &[RankG
             sentences.extend(waits.lacks(&summary.dataset).map(String::from));
             sentences.extend(waits.waited_for());
             sentences.extend(waits.other_waits());
-            sentences.extend(waits.stalled_by_writes());
+            sentences.extend(stalled.filter(|_| !leads));
             sentences.extend(waits.startup(summary.time.start_ts));
             sentences.push(volume(summary));
         }
@@ -73,6 +82,9 @@ pub(super) fn sentences(summary: &Summary, waits: Option<&Waits>, pools: &[RankG
             sentences.extend(balance(summary, !pools.is_empty()));
             sentences.extend(self::waits(pools).map(|waits| waits.for_workers()));
         }
+    }
+    if let Some(ranks) = of_ranks(summary).filter(|ranks| ranks.share() >= FREE) {
+        sentences.push(ranks.sentence());
     }
     sentences.extend(failed(summary));
     sentences.extend(unexplained(summary));
@@ -91,7 +103,7 @@ fn failed(summary: &Summary) -> Option<String> {
     let commands = summary.processes.iter().filter(|process| process.parent.is_none());
     let mut failed = commands.filter_map(|process| {
         let status = process.ended.strip_prefix("exit ").filter(|status| *status != "0")?;
-        Some(format!("{} exited with status {status}", process.called))
+        Some(format!("The command ({}) exited with status {status}", process.called))
     });
     let (first, others) = (failed.next()?, failed.count());
     Some(if others == 0 {
@@ -180,12 +192,19 @@ fn culprit<'a>(groups: &[&'a RankGroup]) -> Option<(&'a RankGroup, Vec<&'a RankG
     let waits = |group: &RankGroup, ns: i64| ns as f64 >= FREE * group.trained_ns as f64;
     let others = || groups.iter().copied().filter(|group| group.proc != one.proc);
     let is_victim = |group: &&RankGroup| {
-        let own = lost(group).unwrap_or(0);
-        waits(group, group.waited_for(one.proc)) && group.waited_for(one.proc) > own
+        let (own, waited) = (lost(group).unwrap_or(0), waited_for(group, one));
+        waits(group, waited) && waited > own
     };
     let victims: Vec<&RankGroup> = others().filter(is_victim).collect();
     let is_one = waits(one, lost(one)?) && 2 * victims.len() >= groups.len() - 1 && !victims.is_empty();
     is_one.then_some((one, victims))
+}
+
+/// Returns how long a trainer waited for another one: in calls that this one ended, or longer than this one in calls of MPI, in
+/// which the last to arrive waits least.
+fn waited_for(group: &RankGroup, one: &RankGroup) -> i64 {
+    let longer = if group.inferred { group.communicated_ns - one.communicated_ns } else { 0 };
+    group.waited_for(one.proc).max(longer)
 }
 
 impl Waits<'_> {
@@ -248,6 +267,18 @@ impl Waits<'_> {
         self.is_unseen() || self.groups.iter().any(|group| group.is_doubtful())
     }
 
+    /// Returns `true` if readers work without pause through the training: then nothing but faster or more readers shortens it.
+    pub(super) fn readers_set_pace(&self) -> bool {
+        let readers = || self.groups.iter().flat_map(|group| &group.readers);
+        let idle: i64 = readers().map(|reader| reader.idle_ns).sum();
+        let lived: i64 = readers().map(|reader| reader.last_ts - reader.first_ts).sum();
+        let covers = |group: &&RankGroup| {
+            let longest = group.readers.iter().map(|reader| reader.last_ts - reader.first_ts).max();
+            longest.is_some_and(|ns| ns as f64 >= COVERED * group.trained_ns as f64)
+        };
+        self.groups.iter().copied().all(|group| covers(&group)) && (idle as f64) < PAUSES * lived as f64
+    }
+
     /// Returns a sum over trainers; trainers without a value count as zero.
     pub(super) fn total(&self, of: fn(&RankGroup) -> Option<i64>) -> i64 {
         self.groups.iter().filter_map(|group| of(group)).sum()
@@ -278,21 +309,23 @@ impl Waits<'_> {
         let is_unseen = self.is_unseen();
         let is_doubtful = self.is_doubtful();
         let is_inferred = self.groups.iter().any(|group| group.inferred);
+        let (noun, subject) = (self.wording().noun(), self.wording().subject());
         let answer = match (self.lost(), self.lost_at_work()) {
-            _ if is_doubtful => "Whether training waited for data is unknown",
-            (part, _) if part < FREE && is_inferred => "Training hardly waited for its readers",
-            (part, _) if part < FREE => "Training hardly waited for data",
-            (_, part) if part < FREE && self.starts_lead() => "Training waited for its readers to start",
-            (part, _) if part >= LIMITING => "Training waited for data",
-            _ => "Training waited for data some of the time",
+            _ if is_doubtful => format!("Whether {noun} waited for data is unknown"),
+            (part, _) if part < FREE && is_inferred => format!("{subject} hardly waited for its readers"),
+            (part, _) if part < FREE => format!("{subject} hardly waited for data"),
+            (_, part) if part < FREE && self.starts_lead() => format!("{subject} waited for its readers to start"),
+            (part, _) if part >= LIMITING => format!("{subject} waited for data"),
+            _ => format!("{subject} waited for data some of the time"),
         };
         let inferred = if is_inferred { " (inferred from calls)" } else { "" };
         let (trained, waited) = (self.mean(self.trained), self.mean(self.waited));
         let part = share(self.waited, self.trained);
-        let what = if is_doubtful && !is_unseen { "something" } else { "batches" };
+        let what = if is_doubtful && !is_unseen { "something" } else { self.wording().items() };
         let mut sentence = format!(
-            "{answer}{inferred}: {} trained for {trained}{} and spent {waited} ({part}) of it waiting for {what}",
+            "{answer}{inferred}: {} {} for {trained}{} and spent {waited} ({part}) of it waiting for {what}",
             self.who(),
+            if self.groups.len() > 1 { self.wording().plural_verb() } else { self.wording().verb() },
             self.on_average()
         );
         if self.mentions_start() {
@@ -329,8 +362,13 @@ impl Waits<'_> {
         match self.groups.as_slice() {
             [one] if !self.victims.is_empty() => format!("{} ({})", one.trainer, self.called(one)),
             [one] => one.trainer.clone(),
-            several => format!("{} trainers", grouped(several.len() as u64)),
+            several => format!("{} {}", grouped(several.len() as u64), self.wording().processes()),
         }
+    }
+
+    /// Returns the words for the loops of these trainers.
+    pub(super) fn wording(&self) -> Wording {
+        Wording::of(self.groups.iter().chain(&self.victims).copied())
     }
 
     /// Returns the sentence on processes that wait for worker pools.
@@ -457,7 +495,7 @@ impl Waits<'_> {
     pub(super) fn waiting_ranks(&self) -> Option<String> {
         let one = self.groups.first()?;
         let culprit = self.called(one);
-        let part = |group: &&RankGroup| group.waited_for(one.proc) as f64 / group.trained_ns.max(1) as f64;
+        let part = |group: &&RankGroup| waited_for(group, one) as f64 / group.trained_ns.max(1) as f64;
         let mut parts: Vec<f64> = self.victims.iter().map(part).collect();
         parts.sort_by(f64::total_cmp);
         let [least, most] = [parts.first(), parts.last()].map(|part| part.map(|part| Unit::Share.text(*part)));
@@ -499,10 +537,11 @@ impl Waits<'_> {
         let sentence = |(kind, ns, what): (WaitKind, i64, &str)| {
             let (waited, share) = (self.mean(ns), share(ns, self.trained));
             match self.groups.len() {
-                1 => format!("Training waited {waited} ({share}) {what}.{}", self.ended_by(kind, ns)),
-                several => {
-                    format!("Each of {} trainers waited {waited} ({share}) on average {what}.", grouped(several as u64))
+                1 => {
+                    let subject = self.wording().subject();
+                    format!("{subject} waited {waited} ({share}) {what}.{}", self.ended_by(kind, ns))
                 }
+                _ => format!("Each of {} waited {waited} ({share}) on average {what}.", self.who()),
             }
         };
         worth.map(sentence).collect()
@@ -521,13 +560,23 @@ impl Waits<'_> {
         most(group, kind, whole)
     }
 
+    /// Returns a sentence if most of the run passed after the training: it may hang there, or do other work.
+    pub(super) fn mostly_after(&self, run_end: i64) -> String {
+        let ends = self.groups.iter().map(|group| group.start_ts + group.trained_ns);
+        let after = run_end - ends.max().unwrap_or(run_end);
+        match after > self.trained / self.groups.len() as i64 {
+            true => format!(" Another {} passed after it.", time(after as f64)),
+            false => String::new(),
+        }
+    }
+
     /// Returns a caveat on inferred waits if batches come through pipes: after the last byte of a message, unpickling cannot be
     /// distinguished from training.
     fn lacks(&self, what: &Dataset) -> Option<&'static str> {
         let inferred = self.groups.iter().any(|group| group.inferred && !group.reads_itself());
         let through_pipes = 2 * what.elsewhere_read >= what.bytes_read;
         (inferred && self.causes.is_none() && through_pipes && self.part(self.waited) >= FREE).then_some(
-            "Unpickling a batch counts as training here, so a timer around the loader's next batch shows a longer wait.",
+            "Unpickling a batch is not part of this wait, so a timer around the loader's next batch shows a longer wait.",
         )
     }
 
@@ -538,7 +587,7 @@ impl Waits<'_> {
         if (written as f64) < FREE * most.trained_ns as f64 {
             return None;
         }
-        let who = if self.groups.len() > 1 { self.called(most) } else { "training".into() };
+        let who = if self.groups.len() > 1 { self.called(most) } else { self.wording().noun().into() };
         let (stalled, part) = (time(written as f64), share(written, most.trained_ns));
         let others = if self.groups.len() > 1 { " Ranks that wait for it are stalled too." } else { "" };
         let saves = format!("{who} was stalled for {stalled} ({part}) while its own thread wrote and synced files.");
@@ -566,8 +615,8 @@ impl Waits<'_> {
         let before = last.start_ts - run_start - startup;
         let is_worth = |ns: i64| ns as f64 > WORTH * each as f64;
         is_worth(startup).then(|| match is_worth(before) {
-            true => format!("Training started {} after its process.", time(startup as f64)),
-            false => format!("Training started after {}.", time(startup as f64)),
+            true => format!("{} started {} after its process.", self.wording().subject(), time(startup as f64)),
+            false => format!("{} started after {}.", self.wording().subject(), time(startup as f64)),
         })
     }
 }
@@ -717,7 +766,8 @@ fn balance(summary: &Summary, has_pools: bool) -> Option<String> {
 }
 
 /// The way to record waits that calls do not show.
-const RECORD_SPANS: &str = "Spans show it: run a PyTorch script with python -m dliotrace run --torch SCRIPT.";
+const RECORD_SPANS: &str =
+    "Spans show it: trace a PyTorch script with dlio trace -- python -m dliotrace run --torch SCRIPT.";
 
 /// Reads with fewer pauses than this are not a loop over batches.
 const PAUSES_MIN: u64 = 8;

@@ -2,6 +2,7 @@
 
 use super::causes::causes;
 use super::findings::State;
+use super::machine::Machine;
 use super::{Section, Summary};
 use crate::load::Trace;
 use crate::replay::change::Change;
@@ -12,6 +13,7 @@ use crate::summary::figures::units::time;
 use crate::summary::report::layout::{heading, wrapped};
 use crate::summary::training::{RankGroup, rank_groups, told};
 use crate::summary::waits::parts::{Part, Parts};
+use crate::summary::wording::Wording;
 use crate::text_table::Grid;
 
 /// The section on predictions.
@@ -132,7 +134,10 @@ fn pipeline(analysis: &Analysis, trace: &Trace, groups: &[RankGroup]) -> Result<
     }
     let own = waits.pipelines.iter().find(|(lane, _)| (lane.proc, lane.tid) == (group.proc, group.tid));
     let (_, found) = own.ok_or("the trainer's waits are not explained by messages")?;
-    found.clone().and_then(|found| agrees(found, group))
+    let mut found = found.clone().and_then(|found| agrees(found, group))?;
+    let machine = Machine::values(analysis, trace).into_iter().find(|machine| machine.host == group.host);
+    found.taken_cpus = machine.and_then(|machine| machine.others_busy()).unwrap_or(0.0);
+    Ok(found)
 }
 
 /// Returns the pipeline if its waits match the report; otherwise its messages do not carry batches.
@@ -236,20 +241,22 @@ pub fn advisable(summary: &Summary) -> Vec<&Prediction> {
 }
 
 /// Describes what a change certainly saves.
-pub fn outcome(row: &Prediction, measured: i64) -> Option<String> {
+pub fn outcome(row: &Prediction, measured: i64, wording: Wording) -> Option<String> {
     let percent = |ns: i64| format!("{:.0} %", 100.0 * (measured - ns) as f64 / measured.max(1) as f64);
     let [time_ns, low, high] = [row.time_ns?, row.low_ns?, row.high_ns?];
     let (gain, least, most) = (percent(time_ns), percent(high), percent(low));
     let [after, before] = [time_ns, measured].map(|ns| time(ns as f64));
-    Some(format!("training takes {after} instead of {before} ({gain} less; {least} to {most})"))
+    let noun = wording.noun();
+    Some(format!("a replay predicts {after} of {noun} instead of {before}, {gain} less ({least} to {most})"))
 }
 
 /// Describes the rows to advise except one, one line each.
 pub fn helping(summary: &Summary, except: Option<&str>) -> Vec<String> {
     let measured = summary.what_if.as_ref().map_or(0, |replay| replay.measured_ns);
+    let wording = Wording::of(summary.training.iter());
     let line = |row: &Prediction| {
         let code = if row.code.is_empty() { String::new() } else { format!(" ({})", row.code) };
-        Some(format!("{}{code}: {}", row.what, outcome(row, measured)?))
+        Some(format!("{}{code}: {}", row.what, outcome(row, measured, wording)?))
     };
     let rows = advisable(summary).into_iter().filter(|row| Some(row.change.as_str()) != except);
     rows.filter_map(line).collect()
@@ -270,7 +277,7 @@ pub fn table(replay: &Replay, width: usize) -> String {
     if let (Some(time_ns), Some(wait_ns)) = (replay.replayed_ns, replay.replayed_wait_ns) {
         let percent = |a: i64, b: i64| 100.0 * (a - b).abs() as f64 / b.max(1) as f64;
         let text = format!(
-            "The unchanged replay of the training ({}, {} of it waiting) is within {:.1} % of its time and {:.1} % of \
+            "The unchanged replay ({}, {} of it waiting) is within {:.1} % of its time and {:.1} % of \
              its wait.",
             time(measured as f64),
             time(replay.wait_ns as f64),

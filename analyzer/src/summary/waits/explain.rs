@@ -348,12 +348,17 @@ impl<'f, 'a> Explainer<'f, 'a> {
             return before.map_or((worked + unknown, Act { at: since, ..act }), |before| (worked, before));
         };
         let begins = thread.steps[at].start.clamp(since, from);
-        match family.ender(act.thread, at).act() {
+        let ender = family.ender(act.thread, at);
+        match ender.act() {
             Some(by) if by.thread != act.thread => {
                 let by = Act { at: by.at.clamp(begins, from), ..by };
                 (worked + Parts::of(Part::HandOver, from - by.at), by)
             }
-            _ => (worked + Parts::of(Part::Unknown, from - begins), Act { at: begins, ..act }),
+            _ => {
+                let is_timer = ender == Ender::Timer && thread.steps[at].is_timer();
+                let part = if is_timer { Part::Sleep } else { Part::Unknown };
+                (worked + Parts::of(part, from - begins), Act { at: begins, ..act })
+            }
         }
     }
 

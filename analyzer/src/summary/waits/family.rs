@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::parts::Part;
 use super::polls;
 use super::thread::Thread;
-use super::timeline::{Collected, Object, OtherEnd, Step, StepKind, ThreadPart, Timelines};
+use super::timeline::{Collected, Object, OtherEnd, Sent, Step, StepKind, ThreadPart, Timelines};
 use crate::catalog::Process;
 use crate::summary::tree::{LaneId, SPAWNED, above, parents};
 
@@ -126,10 +126,13 @@ pub struct Family<'a> {
 pub struct Killed {
     pub proc: u32,
     pub signal: u8,
-    /// Last event of the process: it ended after that.
+    /// Last event of the process, or the time of the signal if a traced process sent it: it ended after that.
     pub last: i64,
     /// Time at which its parent received the exit status.
     pub known: i64,
+    /// The traced process that sent the signal.
+    #[serde(default)]
+    pub killer: Option<u32>,
 }
 
 /// Returns `true` for a signal with which a parent, a user or a terminal requests a process to exit, as loaders do with
@@ -171,6 +174,11 @@ impl<'a> Family<'a> {
             .iter()
             .flat_map(|(lane, thread)| thread.collected.iter().map(|child| (lane.proc, *child)))
             .collect();
+        let sent: Vec<(u32, Sent)> = timelines
+            .threads
+            .iter()
+            .flat_map(|(lane, thread)| thread.sent.iter().map(|sent| (lane.proc, *sent)))
+            .collect();
         let is_first = |lane: LaneId| processes.get(lane.proc as usize).is_some_and(|process| process.pid == lane.tid);
         let threads: Vec<Thread> =
             timelines.threads.into_iter().map(|(lane, part)| Thread::new(lane, is_first(lane), part)).collect();
@@ -195,7 +203,7 @@ impl<'a> Family<'a> {
             communicators,
             killed,
         };
-        family.killed = family.killed_of(&collected);
+        family.killed = family.killed_of(&collected, &sent);
         family.connected =
             asked.into_iter().filter_map(|(object, lane)| Some((object, family.thread_of(lane)?))).collect();
         family.find_remote_polls();
@@ -336,7 +344,7 @@ impl<'a> Family<'a> {
     }
 
     /// Returns children killed by a signal, from the exit statuses that their parents collected.
-    fn killed_of(&self, collected: &[(u32, Collected)]) -> Vec<Killed> {
+    fn killed_of(&self, collected: &[(u32, Collected)], sent: &[(u32, Sent)]) -> Vec<Killed> {
         let mut killed: BTreeMap<u32, Killed> = BTreeMap::new();
         for (parent, child) in collected {
             let ChildEnd::Signal(signal) = child.ended else { continue };
@@ -344,8 +352,20 @@ impl<'a> Family<'a> {
             let Some((proc, start)) = self.children(*parent, child.pid).rfind(before) else { continue };
             let last = self.threads_of(proc).map(|thread| self.threads[thread].last).max();
             let last = last.or(start).unwrap_or(child.ts).min(child.ts);
+            // The signal that a traced process sent shows when and why the process ended.
+            let host = self.processes[*parent as usize].host;
+            let is_it = |(by, sent): &&(u32, Sent)| {
+                let is_of_life = sent.ts <= child.ts && start.is_none_or(|start| start <= sent.ts);
+                sent.pid == child.pid
+                    && sent.signal == signal
+                    && is_of_life
+                    && self.processes[*by as usize].host == host
+            };
+            let sent = sent.iter().filter(is_it).max_by_key(|(_, sent)| sent.ts);
+            let last = sent.map_or(last, |(_, sent)| last.max(sent.ts));
+            let killer = sent.map(|(by, _)| *by);
             // A call may report the exit of a child that another call then collects.
-            killed.entry(proc).or_insert(Killed { proc, signal, last, known: child.ts });
+            killed.entry(proc).or_insert(Killed { proc, signal, last, known: child.ts, killer });
         }
         killed.into_values().collect()
     }

@@ -301,7 +301,7 @@ fn class_of(step: &Step) -> Part {
         StepKind::Give if step.object.network => Part::Network,
         StepKind::Give | StepKind::Post => Part::HandOver,
         StepKind::Child => Part::Child,
-        StepKind::Fork => Part::Cpu,
+        StepKind::Fork | StepKind::Kill => Part::Cpu,
         StepKind::Sleep if step.is_lock => Part::Lock,
         StepKind::Sleep => Part::Sleep,
         StepKind::FileLock => Part::Lock,

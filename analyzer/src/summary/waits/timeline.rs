@@ -31,6 +31,8 @@ pub enum StepKind {
     Child,
     /// Creates a child process.
     Fork,
+    /// Sends a signal to a process.
+    Kill,
     Sleep,
     /// Waits for a lock on a file.
     FileLock,
@@ -108,6 +110,14 @@ pub struct Collected {
     pub ended: ChildEnd,
 }
 
+/// A signal sent to a process.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    pub ts: i64,
+    pub pid: i32,
+    pub signal: u8,
+}
+
 /// The parts of one thread's timeline.
 #[derive(Default, Debug)]
 pub struct ThreadPart {
@@ -119,6 +129,7 @@ pub struct ThreadPart {
     pub loader_starts: Vec<Interval>,
     pub peers: Vec<Peer>,
     pub collected: Vec<Collected>,
+    pub sent: Vec<Sent>,
     /// The first calls on stored files that were long enough to have reached storage.
     pub reads: Vec<Interval>,
     /// Time in calls on stored files, and the part of it in writes.
@@ -260,6 +271,13 @@ impl TimelinePart {
         self.threads[self.at].1.collected.extend(collected);
     }
 
+    /// Adds a signal to another process.
+    pub fn sent(&mut self, ts: i64, target: Child) {
+        if let Some(ChildEnd::Signal(signal)) = target.ended {
+            self.threads[self.at].1.sent.push(Sent { ts, pid: target.pid as i32, signal });
+        }
+    }
+
     pub fn fetch(&mut self, interval: Interval) {
         self.threads[self.at].1.fetches.push(interval);
     }
@@ -278,6 +296,11 @@ impl TimelinePart {
 }
 
 impl Step {
+    /// Returns `true` if the thread set itself a time to go on, as event loops do, and waited for no message of a known object.
+    pub fn is_timer(&self) -> bool {
+        self.kind == StepKind::Poll && self.timed_out && self.object.id == 0
+    }
+
     pub const NOTHING: Step = Step {
         start: 0,
         end: 0,
@@ -360,6 +383,7 @@ impl Timelines {
             thread.loader_starts.append(&mut piece.loader_starts);
             thread.peers.append(&mut piece.peers);
             thread.collected.append(&mut piece.collected);
+            thread.sent.append(&mut piece.sent);
             thread.reads.append(&mut piece.reads);
             thread.stored_ns += piece.stored_ns;
             thread.written_ns += piece.written_ns;

@@ -1,0 +1,372 @@
+//! The next step of the verdict box: the change that saves most, and what it concerns.
+//!
+//! A change that was replayed and certainly saves much comes first, then the change of the finding that saves most among
+//! those that concern the bottleneck, then a general step. A verdict that is open asks for more evidence.
+
+use super::Summary;
+use super::findings::{Finding, Severity};
+use super::headline::{Bottleneck, Certainty, Headline, decisive};
+use super::processes::ProcessUse;
+use super::targets::{self, FileUse};
+use super::verdict::{FREE, lost_share, training_waits};
+use super::what_if::{advisable, is_crowded, outcome};
+use crate::replay::predict::Prediction;
+use crate::summary::waits::trainers::WaitKind;
+use crate::summary::wording::Wording;
+
+/// Next steps if no finding recommends one.
+const NO_CHANGE: &str = "leave data loading unchanged: making it faster would save little of this run";
+const NO_CHANGE_TO_READERS: &str =
+    "leave the readers unchanged; spans show whether the training thread itself spends time on data";
+const RECORD_SPANS: &str = "record spans, which show when training waits and computes";
+/// Next steps if spans show compute but no waits.
+const NO_CHANGE_BUT_FETCH: &str = "leave the readers unchanged; mark the code that gets a batch with a span (dliotrace.ai.data.fetch in Python) to \
+    see whether the training thread itself spends time on data";
+const RECORD_FETCH: &str = "mark the code that gets a batch with a span (dliotrace.ai.data.fetch in Python): the spans of this trace show when \
+    training computes, not when it waits";
+/// Next step without training or findings.
+const IF_IT_TRAINS: &str = "see where its time in calls went: --section functions,past_files; if it trains, record spans, which show when it \
+    waits";
+/// Command that compares two runs.
+pub(super) const COMPARE: &str = "dlio-analyze BEFORE --compare AFTER";
+
+const RECORD_AGAIN: &str =
+    "find out why events were lost (dlio-analyze TRACE --section allocation,damage), then record the run again";
+
+impl Headline {
+    /// Adds the next step, from the findings of the report.
+    pub fn recommend(&mut self, summary: &Summary) {
+        if let Some(full) = summary.findings.iter().find(|finding| finding.id == FAILS && finding.fired()) {
+            // The shares of a run that failed say little about one that does not.
+            let text = format!("{}: batches do not fit into /dev/shm", Bottleneck::SharedMemoryFull.title());
+            let certainty = Certainty::Measured;
+            *self =
+                Headline { text, certainty, ..Headline::new(Bottleneck::SharedMemoryFull, format!("{}.", full.says)) };
+            self.take_change(full);
+            return;
+        }
+        let has_spans = summary.time.compute_ns.is_some();
+        match (self.bottleneck, self.recommended(summary)) {
+            (Bottleneck::NoEvents, _) => {}
+            (Bottleneck::Unknown, _) if lost_share(summary).is_some() => self.next = Some(RECORD_AGAIN.into()),
+            (bottleneck, finding) if bottleneck.is_wait_for_data() && surest(summary, finding).is_some() => {
+                let row = surest(summary, finding);
+                self.next = row.and_then(|row| replayed(summary, row));
+                self.look_at(targets::of_bottleneck(bottleneck, summary));
+                self.change = row.map(|row| row.change.clone());
+                self.verify = Some(COMPARE.into());
+            }
+            (Bottleneck::SynchronizationBound, _)
+                if let Some(ranks) = decisive(summary, training_waits(summary).as_ref()) =>
+            {
+                self.next = Some(ranks.step());
+                self.verify = Some(COMPARE.into());
+            }
+            (bottleneck, Some(finding)) => {
+                self.take_change(finding);
+                self.look_at(target_of(bottleneck, finding, summary));
+            }
+            (bottleneck, None) if bottleneck.is_open() => {
+                self.next = Some(match (has_spans, self.certainty) {
+                    (_, Certainty::Measured) => bottleneck.general_step().into(),
+                    (true, _) => RECORD_FETCH.into(),
+                    (false, _) => with_command(RECORD_SPANS, summary),
+                });
+            }
+            (bottleneck, None) if bottleneck.is_free() => {
+                let is_inferred = self.certainty == Certainty::Inferred;
+                self.next = Some(match (is_inferred, has_spans) {
+                    (true, true) => NO_CHANGE_BUT_FETCH.into(),
+                    (true, false) => with_command(NO_CHANGE_TO_READERS, summary),
+                    _ => NO_CHANGE.into(),
+                });
+            }
+            (Bottleneck::NoTraining, None) => self.next = Some(with_command(IF_IT_TRAINS, summary)),
+            (bottleneck, None) => {
+                self.next = Some(named_step(bottleneck, summary).unwrap_or_else(|| bottleneck.general_step().into()));
+                self.look_at(targets::of_bottleneck(bottleneck, summary));
+                self.verify = Some(COMPARE.into()).filter(|_| bottleneck != Bottleneck::ReaderDied);
+            }
+        }
+    }
+
+    /// Adds what the next step concerns.
+    fn look_at(&mut self, target: Option<String>) {
+        if let (Some(next), Some(target)) = (&mut self.next, target) {
+            *next += &format!("; look at {target}");
+        }
+    }
+
+    /// Makes the change of a finding the next step.
+    fn take_change(&mut self, finding: &Finding) {
+        self.next = Some(finding.remedy.clone());
+        self.verify = Some(finding.verify.clone()).filter(|verify| !verify.is_empty());
+        self.finding = Some(finding.id.clone());
+        self.change = finding.replayed.as_ref().map(|replayed| replayed.change.clone());
+    }
+
+    /// Returns the finding whose change saves most, among those that concern the bottleneck.
+    fn recommended<'a>(&self, summary: &'a Summary) -> Option<&'a Finding> {
+        let is_change = |finding: &&Finding| {
+            let is_severe = finding.severity < Some(Severity::Good);
+            finding.fired() && is_severe && finding.saves() && !finding.remedy.is_empty()
+        };
+        let mut changes = summary.findings.iter().filter(is_change);
+        match self.bottleneck {
+            bottleneck if bottleneck.is_free() => {
+                changes.find(|finding| finding.exposed && finding.severity <= Some(Severity::Warning))
+            }
+            Bottleneck::NoTraining => changes.next(),
+            bottleneck if bottleneck.is_open() => {
+                changes.find(|finding| finding.id != NAMES_NO_CAUSE && finding.severity <= Some(Severity::Warning))
+            }
+            bottleneck => {
+                // A file or a call is easier to act on than the path to a device.
+                let rank = |finding: &&Finding| (finding.id != UNSPECIFIC, finding.worth_ns);
+                let own = changes.filter(|finding| bottleneck.concerns(&finding.id));
+                // The first one of equals.
+                own.reduce(|best, next| if rank(&next) > rank(&best) { next } else { best })
+            }
+        }
+    }
+}
+
+impl Bottleneck {
+    /// Returns `true` if faster data loading would not shorten the run.
+    fn is_free(self) -> bool {
+        matches!(self, Bottleneck::ComputeBound | Bottleneck::NotDataBound)
+    }
+
+    /// Returns `true` if more evidence is the next step.
+    fn is_open(self) -> bool {
+        matches!(self, Bottleneck::Unknown | Bottleneck::DataBoundUnknown)
+    }
+
+    /// Returns `true` if the rule's change addresses the bottleneck.
+    fn concerns(self, rule: &str) -> bool {
+        let is_in = |rules: &[&str]| rules.contains(&rule);
+        match self {
+            Bottleneck::StorageBound => is_in(&READS) || is_in(&LOADER),
+            Bottleneck::OwnReads => is_in(&READS),
+            Bottleneck::FileCallBound => is_in(&CALLS),
+            Bottleneck::PreprocessingBound => {
+                is_in(&["loader-cpu-bound", "small-reads", "tiny-stdio"]) || is_in(&LOADER)
+            }
+            Bottleneck::CpuLimited => is_in(&CPUS) || rule == "loader-cpu-bound",
+            Bottleneck::GilBound => is_in(&["loader-cpu-bound", "too-many-threads"]),
+            Bottleneck::TransferBound => rule == "hand-over",
+            Bottleneck::NetworkBound => is_in(&["network-wait", "store-throttled", "store-retries", "small-objects"]),
+            Bottleneck::LockBound => rule == "lock-wait",
+            Bottleneck::SleepBound => rule == "reader-sleep",
+            Bottleneck::SubprocessBound => rule == "reader-programs",
+            Bottleneck::StartupBound => rule == "workers-restart",
+            Bottleneck::ReaderDied => rule == "process-killed",
+            Bottleneck::CheckpointBound | Bottleneck::WriteBound => is_in(&WRITES),
+            Bottleneck::SynchronizationBound => is_in(&["straggler-rank", "byte-imbalance"]),
+            Bottleneck::PrefetchBound => is_in(&LOADER),
+            Bottleneck::DataBoundMixed => {
+                let others = [
+                    "loader-cpu-bound",
+                    "hand-over",
+                    "network-wait",
+                    "lock-wait",
+                    "reader-programs",
+                    "reader-sleep",
+                    "workers-restart",
+                ];
+                is_in(&READS) || is_in(&LOADER) || is_in(&CPUS) || is_in(&others)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the step to take if no finding recommends one.
+    fn general_step(self) -> &'static str {
+        match self {
+            Bottleneck::StorageBound => {
+                "read ahead in more threads or processes, prefetch more batches, or use faster storage"
+            }
+            Bottleneck::FileCallBound => {
+                "make fewer and larger calls on files: read whole files or records at once, or map them; do not stat or list per sample"
+            }
+            Bottleneck::PreprocessingBound => "preprocess ahead of time, or add readers if CPUs are idle",
+            Bottleneck::TransferBound => "send less data per batch, or share memory instead of copying it",
+            Bottleneck::NetworkBound => "move the data closer, or request more samples at the same time",
+            Bottleneck::LockBound => "find the lock that readers wait for (--section waits) and avoid sharing it",
+            Bottleneck::GilBound => "read with processes instead of threads",
+            Bottleneck::CpuLimited => "give the job more CPUs, or run fewer threads",
+            Bottleneck::SleepBound => "find the sleep in the readers: a retry, a poll or a rate limit",
+            Bottleneck::SubprocessBound => {
+                "replace the programs that readers start with a library, or keep them running"
+            }
+            Bottleneck::StartupBound => {
+                "make the start of readers cheaper: fewer imports, less work before their first batch, fork instead of spawn"
+            }
+            Bottleneck::PrefetchBound => "prepare more batches ahead (prefetch_factor in PyTorch)",
+            Bottleneck::ReaderDied => {
+                "find out why the reader ended: its messages, and --section processes for its exit status"
+            }
+            Bottleneck::CheckpointBound => "write checkpoints in the background, or less often, or to faster storage",
+            Bottleneck::WriteBound => "write files in the background, or to faster storage",
+            Bottleneck::OwnReads => {
+                "read these files in readers too (a loader with workers also for validation), or keep them in memory"
+            }
+            Bottleneck::OwnWork => "speed up those threads or programs (unknown which: --section waits)",
+            Bottleneck::OwnLock => {
+                "hold that lock for less time: --section waits shows the thread that held it, and its work"
+            }
+            Bottleneck::SynchronizationBound => "find the rank or server that the others wait for: --section training",
+            _ => "see the longest waits and their causes: --section waits",
+        }
+    }
+}
+
+/// Adds the way to record spans to a step: a command if the programs are Python's.
+fn with_command(step: &str, summary: &Summary) -> String {
+    let is_python =
+        |process: &ProcessUse| process.program.rsplit('/').next().is_some_and(|name| name.starts_with("python"));
+    match summary.tally.is_some() {
+        _ if summary.processes.iter().any(is_python) => {
+            format!("{step} (for PyTorch: dlio trace -- python -m dliotrace run --torch SCRIPT)")
+        }
+        _ => format!("{step} (dliotrace.h for C, the crate dlio-tracer for Rust)"),
+    }
+}
+
+/// Returns what the change of a finding concerns.
+fn target_of(bottleneck: Bottleneck, finding: &Finding, summary: &Summary) -> Option<String> {
+    match finding.id.as_str() {
+        id if READS.contains(&id) || CALLS.contains(&id) => targets::files(FileUse::Read, summary),
+        id if WRITES.contains(&id) => targets::files(FileUse::Written, summary),
+        _ => targets::of_bottleneck(bottleneck, summary),
+    }
+}
+
+/// Reads of this mean size cost what copying their bytes costs, and not what a call costs.
+const LARGE_READ: u64 = 256 << 10;
+const COPY_LESS: &str = "copy fewer bytes from the page cache: a smaller dtype, compression, only the parts of files that are used, or batches \
+    that stay in memory; add readers if CPUs are idle";
+
+/// Returns the mean size of a read.
+fn mean_read(summary: &Summary) -> u64 {
+    let reads = summary.sizes.iter().filter(|row| row.class == "read");
+    let (count, bytes) = reads.fold((0, 0), |(count, bytes), row| (count + row.count, bytes + row.bytes));
+    bytes.checked_div(count).unwrap_or(0)
+}
+
+/// Returns the general step for the thread or program that training waited for, or for the CPUs of the run.
+fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
+    if bottleneck == Bottleneck::PreprocessingBound && is_crowded(summary) {
+        return Some("preprocess ahead of time: another reader would not get a CPU".into());
+    }
+    if bottleneck == Bottleneck::FileCallBound && mean_read(summary) >= LARGE_READ {
+        return Some(COPY_LESS.into());
+    }
+    let waits = training_waits(summary)?;
+    let (kind, wait_ns) = bottleneck.other_wait()?;
+    let (row, _) = waits.ender(kind, waits.total(wait_ns))?;
+    let work = row.work().map_or(String::new(), |work| format!(": it {work}"));
+    match kind {
+        WaitKind::Lock => Some(format!("hold that lock for less time in {}{work}", row.named())),
+        WaitKind::OwnWork if waits.lost() >= FREE => Some(format!(
+            "speed up {}{work}; then the readers, for which {} waited, too",
+            row.named(),
+            waits.wording().noun()
+        )),
+        WaitKind::OwnWork => Some(format!("speed up {}{work}; data loading is not the bottleneck", row.named())),
+        _ => None,
+    }
+}
+
+/// A change that was replayed is the next step if it certainly saves this share of the training.
+const SURE: f64 = 0.1;
+
+/// Returns the change to the loader's arguments that certainly saves most, if it is worth a step and saves more than
+/// the change of a finding certainly does.
+fn surest<'a>(summary: &'a Summary, finding: Option<&Finding>) -> Option<&'a Prediction> {
+    let measured = summary.what_if.as_ref()?.measured_ns;
+    let share = |row: &Prediction| row.sure_ns(measured).unwrap_or(0) as f64 / measured.max(1) as f64;
+    let row = advisable(summary).into_iter().find(|row| !row.code.is_empty())?;
+    let other = finding.and_then(|finding| finding.replayed.as_ref());
+    let is_other = other.is_some_and(|other| other.change == row.change || other.least >= share(row));
+    (share(row) >= SURE && !is_other).then_some(row)
+}
+
+/// Returns a change with its prediction.
+fn replayed(summary: &Summary, row: &Prediction) -> Option<String> {
+    let wording = Wording::of(summary.training.iter());
+    let outcome = outcome(row, summary.what_if.as_ref()?.measured_ns, wording)?;
+    let is_torch = summary.training.iter().any(|group| group.torch);
+    Some(match is_torch {
+        true => format!("pass {} to DataLoader ({}): {outcome}", row.code, row.what),
+        false => format!("use {} ({} in PyTorch): {outcome}", row.what, row.code),
+    })
+}
+
+/// The rule about failures that lead the report, whatever the run waited for.
+const FAILS: &str = "shm-small";
+
+/// The rule that knows only where storage does not lose time.
+const UNSPECIFIC: &str = "slow-but-idle-device";
+
+/// The rule that names the problem but not its cause.
+pub(super) const NAMES_NO_CAUSE: &str = "input-bound";
+
+/// Rules whose changes make reads cheaper or fewer.
+const READS: [&str; 30] = [
+    "storage-saturated",
+    "storage-latency-bound",
+    "io-limit",
+    "device-saturated",
+    "slow-but-idle-device",
+    "readahead",
+    "nfs-server",
+    "nfs-client-queue",
+    "page-faults",
+    "would-fit",
+    "cache-thrash",
+    "swap",
+    "small-reads",
+    "small-objects",
+    "store-throttled",
+    "store-retries",
+    "tiny-stdio",
+    "random-in-file",
+    "backward-seeks",
+    "unaligned",
+    "read-amplification",
+    "redundant-reads",
+    "hot-file",
+    "metadata-bound",
+    "stat-storm",
+    "reopen-storm",
+    "data-set-per-sample",
+    "open-serial",
+    "listing",
+    "temp-on-shared",
+];
+
+/// Rules about the number of calls on files, and of bytes: those that matter for files in memory, too.
+const CALLS: [&str; 10] = [
+    "small-reads",
+    "tiny-stdio",
+    "redundant-reads",
+    "read-amplification",
+    "metadata-bound",
+    "stat-storm",
+    "reopen-storm",
+    "data-set-per-sample",
+    "listing",
+    "hot-file",
+];
+
+/// Rules about the work of readers.
+const LOADER: [&str; 6] =
+    ["loader-capacity", "slow-worker", "loader-jitter", "no-overlap", "straggler-rank", "byte-imbalance"];
+
+/// Rules about CPUs.
+const CPUS: [&str; 5] = ["cpu-quota", "cpu-affinity", "too-many-threads", "noisy-neighbor", "too-many-readers"];
+
+/// Rules about writes.
+const WRITES: [&str; 6] =
+    ["checkpoint-stalls", "checkpoint-one-rank", "fsync-share", "small-writes", "shared-block-writes", "unaligned"];

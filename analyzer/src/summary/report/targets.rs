@@ -1,0 +1,61 @@
+//! The object of the next step: the files, the reader or the server that took the time.
+
+use super::Summary;
+use super::headline::Bottleneck;
+use super::patterns::{OTHERS, PatternUse};
+use super::verdict::training_waits;
+use super::wait_enders::most;
+use crate::summary::count::remote_ends::RemoteEnd;
+use crate::summary::figures::units::{bytes, many};
+use crate::summary::waits::trainers::WaitKind;
+
+/// Files are named if they took this share of the time of all files.
+const MOST: f64 = 0.5;
+
+/// Files that a step concerns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum FileUse {
+    Read,
+    Written,
+}
+
+/// Returns what the bottleneck concerns; `None` if the trace does not show it, or if it is not one thing.
+pub fn of_bottleneck(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
+    use Bottleneck::*;
+    match bottleneck {
+        StorageBound | OwnReads | FileCallBound => files(FileUse::Read, summary),
+        CheckpointBound | WriteBound => files(FileUse::Written, summary),
+        NetworkBound => server(summary),
+        PreprocessingBound | GilBound | SleepBound | LockBound | SubprocessBound => reader(summary),
+        _ => None,
+    }
+}
+
+/// Returns the pattern of the files that took most of the time, such as `/data/train/#.npy (1,200 files, 3.2 GB read)`.
+pub fn files(how: FileUse, summary: &Summary) -> Option<String> {
+    let moved = |row: &PatternUse| match how {
+        FileUse::Read => (row.use_.bytes_read, row.use_.bytes_written),
+        FileUse::Written => (row.use_.bytes_written, row.use_.bytes_read),
+    };
+    let all: u64 = summary.patterns.iter().map(|row| row.use_.time_ns).sum();
+    let mut rows = summary.patterns.iter().filter(|row| moved(row).0 > moved(row).1);
+    let first = rows.find(|row| row.pattern != OTHERS)?;
+    let is_most = first.use_.time_ns as f64 >= MOST * all as f64;
+    let word = if how == FileUse::Read { "read" } else { "written" };
+    let count = if first.files > 1 { format!("{}, ", many(first.files, "file", "files")) } else { String::new() };
+    is_most.then(|| format!("{} ({count}{} {word})", first.pattern, bytes(moved(first).0 as f64)))
+}
+
+/// Returns the reader for which the only trainer waited most.
+fn reader(summary: &Summary) -> Option<String> {
+    let waits = training_waits(summary)?;
+    let [group] = waits.groups.as_slice() else { return None };
+    most(group, WaitKind::Data, waits.waited).map(|(row, _)| row.named())
+}
+
+/// Returns the remote end with the most bytes.
+fn server(summary: &Summary) -> Option<String> {
+    let end: &RemoteEnd = summary.dataset.peers.first()?;
+    let connections = many(end.connections, "connection", "connections");
+    Some(format!("{} ({connections}, {})", end.address, bytes(end.bytes as f64)))
+}
