@@ -311,6 +311,7 @@ const UNSAFE: &[&str] = &[
     "tracer/src/calls/network.rs",
     "tracer/src/calls/processes.rs",
     "tracer/src/calls/requests.rs",
+    "tracer/src/calls/uring/",
     "tracer/src/kernel/clock.rs",
     "tracer/src/kernel/large_statics.rs",
     "tracer/src/kernel/limits.rs",
