@@ -187,6 +187,67 @@ static void registered(void) {
     io_uring_queue_exit(&ring);
 }
 
+/* Every function of the library that submits, waits or registers files. */
+static void functions(void) {
+    struct io_uring ring;
+    struct io_uring_cqe *cqe, *several[4];
+    struct __kernel_timespec second = {1, 0};
+    char bytes[SIZE];
+    int fd = open("data", O_RDONLY), none = -1;
+    __u64 tag = 0;
+    ring_of(&ring, 4, 0);
+#define READ() io_uring_prep_read(io_uring_get_sqe(&ring), fd, bytes, 100, 0)
+#define SEEN() do { count("io_uring_read", cqe->res); CHECK(cqe->res == 100); io_uring_cqe_seen(&ring, cqe); } while (0)
+    READ();
+    CHECK(io_uring_submit_and_wait_timeout(&ring, &cqe, 1, &second, NULL) >= 0);
+    SEEN();
+    READ();
+    CHECK(io_uring_submit(&ring) == 1 && io_uring_wait_cqe_timeout(&ring, &cqe, &second) == 0);
+    SEEN();
+    READ();
+    CHECK(io_uring_submit(&ring) == 1 && io_uring_wait_cqes(&ring, &cqe, 1, &second, NULL) == 0);
+    SEEN();
+    READ();
+    CHECK(io_uring_submit_and_get_events(&ring) == 1 && io_uring_get_events(&ring) >= 0);
+    CHECK(__io_uring_get_cqe(&ring, &cqe, 0, 1, NULL) == 0);
+    SEEN();
+    READ();
+    CHECK(io_uring_submit_and_wait(&ring, 1) == 1 && io_uring_peek_batch_cqe(&ring, several, 4) == 1);
+    cqe = several[0];
+    SEEN();
+    READ();
+    CHECK(io_uring_submit(&ring) == 1);
+    CHECK(io_uring_enter(ring.ring_fd, 0, 1, IORING_ENTER_GETEVENTS, NULL) == 0 && io_uring_peek_cqe(&ring, &cqe) == 0);
+    SEEN();
+    CHECK(io_uring_enter2(ring.ring_fd, 0, 0, 0, NULL, 0) == 0);
+    __io_uring_sqring_wait(&ring);
+#ifdef IO_URING_VERSION_MAJOR
+    if (IO_URING_VERSION_MAJOR * 100 + IO_URING_VERSION_MINOR >= 208) {
+        int io_uring_submit_and_wait_min_timeout(struct io_uring *, struct io_uring_cqe **, unsigned, struct __kernel_timespec *,
+                                                 unsigned, sigset_t *) __attribute__((weak));
+        int io_uring_submit_and_wait_reg(struct io_uring *, struct io_uring_cqe **, unsigned, int) __attribute__((weak));
+        READ();
+        CHECK(io_uring_submit_and_wait_min_timeout(&ring, &cqe, 1, &second, 0, NULL) >= 0);
+        SEEN();
+        CHECK(io_uring_submit_and_wait_reg(&ring, &cqe, 0, 0) < 0);
+    }
+#endif
+    CHECK(io_uring_register_files_sparse(&ring, 4) == 0);
+    CHECK(io_uring_register_files_update_tag(&ring, 1, &fd, &tag, 1) == 1);
+    READ();
+    // In the slot of the descriptor that was given.
+    ring.sq.sqes[(ring.sq.sqe_tail - 1) & (*ring.sq.kring_entries - 1)].fd = 1;
+    ring.sq.sqes[(ring.sq.sqe_tail - 1) & (*ring.sq.kring_entries - 1)].flags = IOSQE_FIXED_FILE;
+    CHECK(one(&ring, "io_uring_read") == 100);
+    CHECK(io_uring_unregister_files(&ring) == 0);
+    CHECK(io_uring_register_files_tags(&ring, &none, &tag, 1) == 0 && io_uring_unregister_files(&ring) == 0);
+    CHECK(io_uring_register(ring.ring_fd, IORING_REGISTER_FILES, &fd, 1) == 0);
+    struct io_uring_params params = {0};
+    int other = io_uring_setup(4, &params);
+    CHECK(other >= 0 && close(other) == 0);
+    io_uring_queue_exit(&ring);
+}
+
 /* Takes results without entering the kernel. */
 static void peeks(unsigned flags) {
     struct io_uring ring;
@@ -336,6 +397,7 @@ int main(int argc, char **argv) {
         reads(&ring, open("data", O_RDONLY), 100, 0, NULL);
     } else if (!strcmp(which, "kinds")) kinds();
     else if (!strcmp(which, "registered")) registered();
+    else if (!strcmp(which, "functions")) functions();
     else if (!strcmp(which, "peeks")) peeks(0);
     else if (!strcmp(which, "polled")) peeks(IORING_SETUP_SQPOLL);
     else if (!strcmp(which, "threads")) threads();

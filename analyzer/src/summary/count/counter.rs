@@ -257,22 +257,6 @@ impl Counter<'_> {
         }
     }
 
-    /// Adds a request through a ring: its thread does other things until it is completed.
-    fn request(
-        &mut self,
-        batch: &Batch,
-        i: usize,
-        (traits, file): (KindTraits, FileTraits),
-        (interval, moved): (Interval, u64),
-    ) {
-        if traits.io && traits.is_on_file(file.stored) {
-            self.in_flight.push(interval);
-        } else if let Some(kind) = traits.step {
-            let end = Interval { start: interval.end, end: interval.end };
-            self.step(batch, i, (kind, file.object), (end, moved));
-        }
-    }
-
     #[inline(always)]
     fn event(&mut self, batch: &Batch, i: usize, process: &mut ProcessCount, thread: &mut ThreadCount) {
         let kind = batch.kind[i] as usize;
@@ -301,39 +285,12 @@ impl Counter<'_> {
         let start = ts.max(self.window.0);
         let interval = Interval { start, end: end.min(self.window.1).max(start) };
         let (mut read, mut written) = directions(traits.class, moved);
-        let awaits_file = traits.enters_ring && named.stored && file != FILE_NONE;
-        if traits.by_ring {
-            self.request(batch, i, (traits, named), (interval, read + written));
-        } else if awaits_file {
-            self.timelines.file_call(interval, (named.hand_over, self.only_writes(file)));
-        } else {
-            self.conversation(batch, i, (traits, named), (interval, read + written));
-        }
-        if traits.io && stored {
-            if traits.by_ring {
-                thread.add_request(read);
-            } else {
-                self.file_call(traits, file, interval);
-                thread.add_call(interval, read, named.data);
-            }
-            thread.requests += traits.requests as u64;
-            self.access(batch, i, (row, traits), failed > 0);
-        } else if traits.span {
-            process.compute_ns += if traits.class == Class::Compute { dur as u64 } else { 0 };
-            self.span(traits, interval, thread);
-        } else if awaits_file {
-            self.file_call(traits, file, interval);
-            thread.add_wait_for_requests(interval, named.data && !self.only_writes(file));
-        } else if traits.unseen {
-            self.counted.unseen_requests += batch.ret[i].max(0) as u64;
-        } else if traits.idle || traits.io && traits.class == Class::Read {
-            process.idle_ns += dur as u64;
-            self.wait(file, interval, read > 0, thread);
-        }
+        let timed = if traits.by_ring && !stored { Interval { start: interval.end, ..interval } } else { interval };
+        self.activity((batch, i), (row, traits, file), (timed, read, written), process, thread);
         if !stored && written > 0 {
             thread.handed += 1;
             thread.handed_by_socket += named.socket as u64;
-            self.lanes.push(self.lane, Track::Hand, interval);
+            self.lanes.push(self.lane, Track::Hand, timed);
         }
         let reached = if failed > 0 { ABSENT } else { reached(batch, i, read + written, traits) };
         if traits.above {
@@ -351,6 +308,49 @@ impl Counter<'_> {
         }
         if file != FILE_NONE && traits.call {
             self.file(file, batch.proc, reached, (read, written), whole, (traits.opens && failed == 0, traits));
+        }
+    }
+
+    /// Adds an event to what its thread and its process did.
+    #[inline(always)]
+    fn activity(
+        &mut self,
+        (batch, i): (&Batch, usize),
+        (row, traits, file): (u32, KindTraits, u32),
+        (interval, read, written): (Interval, u64, u64),
+        process: &mut ProcessCount,
+        thread: &mut ThreadCount,
+    ) {
+        let named = self.files[file as usize];
+        let stored = traits.is_on_file(named.stored);
+        let awaits_file = traits.enters_ring && named.stored && file != FILE_NONE;
+        if awaits_file {
+            self.timelines.file_call(interval, (named.hand_over, self.only_writes(file)));
+        } else if !(traits.by_ring && stored) {
+            self.conversation(batch, i, (traits, named), (interval, read + written));
+        }
+        if traits.io && stored {
+            if traits.by_ring {
+                // Its thread does other things in the meantime.
+                self.in_flight.push(interval);
+                thread.add_request(read);
+            } else {
+                self.file_call(traits, file, interval);
+                thread.add_call(interval, read, named.data);
+            }
+            thread.requests += traits.requests as u64;
+            self.access(batch, i, (row, traits), batch.ret[i] < 0 && batch.ret[i] != ABSENT);
+        } else if traits.span {
+            process.compute_ns += if traits.class == Class::Compute { batch.dur[i] as u64 } else { 0 };
+            self.span(traits, interval, thread);
+        } else if awaits_file {
+            self.file_call(traits, file, interval);
+            thread.add_wait_for_requests(interval, named.data && !self.only_writes(file));
+        } else if traits.unseen {
+            self.counted.unseen_requests += batch.ret[i].max(0) as u64;
+        } else if traits.idle || traits.io && traits.class == Class::Read {
+            process.idle_ns += if traits.by_ring { 0 } else { batch.dur[i] as u64 };
+            self.wait(file, interval, read > 0, thread);
         }
     }
 

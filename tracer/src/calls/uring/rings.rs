@@ -12,7 +12,7 @@ use dlio_schemas::ops::Op;
 use dlio_schemas::record::{Record, word};
 
 use super::notes::Notes;
-use super::queues::{Cqe, LibraryRing, Mappings, Params, Queues, Sqe};
+use super::queues::{Cqe, LibraryRing, Mappings, Params, Queues, Sqe, is_known};
 use super::registered::Files;
 use super::requests;
 use crate::calls::call::{Call, Done};
@@ -47,6 +47,8 @@ const BY_REGISTERED: u32 = 1 << 31;
 struct Ring {
     /// The address of a structure, or a descriptor with [`DESCRIPTOR`]; zero if it is free.
     key: AtomicUsize,
+    /// Its descriptor, plus one, if the key is an address.
+    descriptor: AtomicU32,
     /// The index by which one thread enters it, plus one, and that thread.
     index: AtomicU32,
     thread: AtomicU32,
@@ -103,6 +105,7 @@ crate::large! {
     static TABLE: [Ring; RINGS] = [const {
         Ring {
             key: AtomicUsize::new(0),
+            descriptor: AtomicU32::new(0),
             index: AtomicU32::new(0),
             thread: AtomicU32::new(0),
             lock: Lock::new(),
@@ -133,6 +136,15 @@ fn find(key: usize) -> Option<&'static Ring> {
 
 fn by_descriptor(fd: i32) -> usize {
     fd as u32 as usize | DESCRIPTOR
+}
+
+/// Returns the ring of a descriptor, which may be the library's.
+fn find_descriptor(fd: i32) -> Option<&'static Ring> {
+    let of_library = || {
+        let has = |ring: &&Ring| ring.key.load(Acquire) != 0 && ring.descriptor.load(Relaxed) == fd as u32 + 1;
+        all().iter().find(has).filter(|_| fd >= 0)
+    };
+    find(by_descriptor(fd)).or_else(of_library)
 }
 
 /// Returns the ring that a thread enters by an index.
@@ -179,6 +191,7 @@ fn add(key: usize, state: State) {
     };
     let ring = &TABLE[at];
     if let Some(_owned) = ring.lock.take() {
+        ring.descriptor.store(if key & DESCRIPTOR == 0 { state.fd.wrapping_add(1) as u32 } else { 0 }, Relaxed);
         // SAFETY: under the lock.
         unsafe { *ring.state.get() = state };
         ring.key.store(key, Release);
@@ -333,9 +346,8 @@ impl State {
         };
         if self.queues.is_some_and(is_readable) {
             self.complete();
-        } else if self.queues.is_none() && !self.has_unseen {
-            self.has_unseen = true;
-            report_unseen(0);
+        } else if self.queues.is_none() && descriptors::seen(self.fd) != number::NONE {
+            self.unmapped();
         }
         self.report();
     }
@@ -438,7 +450,11 @@ pub unsafe fn created(done: Done, entries: u32, params: *const Params, outcome: 
     // Its mappings are not on a ring whose requests are missing, unless it turns out that they are.
     descriptors::opened(fd, path_numbers::object(b"<kernel object>"), 0);
     let queues = Queues::mapped(&params, &Mappings::NONE);
-    add(by_descriptor(fd), State { params: Some(params), ..State::new(fd, queues) });
+    let mut state = State { params: Some(params), ..State::new(fd, queues) };
+    if !is_known(params.flags) {
+        state.unmapped();
+    }
+    add(by_descriptor(fd), state);
 }
 
 /// Handles a mapping, possibly of a part of a ring.
@@ -505,18 +521,20 @@ pub fn enter(call: Call, fd: i32, flags: u32, real: impl FnOnce() -> i64, outcom
         call.end();
         return ret;
     };
-    let known = if flags & BY_REGISTERED_RING != 0 { by_index(fd) } else { find(by_descriptor(fd)) };
+    let known = if flags & BY_REGISTERED_RING != 0 { by_index(fd) } else { find_descriptor(fd) };
     let known = known.map(|found| (found, found.key.load(Acquire)));
     if let Some((found, key)) = known {
         before(found, key, None);
-    } else {
-        note_unknown();
     }
     let call = call.restarted();
     let ret = real();
     let done = call.end();
     end(outer);
-    after(done, known, fd, outcome(ret));
+    let outcome = outcome(ret);
+    if known.is_none() && outcome >= 0 {
+        note_unknown();
+    }
+    after(done, known, fd, outcome);
     ret
 }
 
@@ -657,14 +675,14 @@ pub unsafe fn registered(fd: i32, operation: u32, argument: usize, count: u32, r
         }
         _ => return,
     };
-    let known = if is_index { by_index(fd) } else { find(by_descriptor(fd)) };
+    let known = if is_index { by_index(fd) } else { find_descriptor(fd) };
     if let Some(ring) = known {
         ring.with(ring.key.load(Acquire), |state| change_files(state, change));
     }
 }
 
 fn index_ring(fd: i32, index: u32) {
-    if let Some(ring) = find(by_descriptor(fd)) {
+    if let Some(ring) = find_descriptor(fd) {
         ring.thread.store(own_id(), Relaxed);
         ring.index.store(index.wrapping_add(1), Relaxed);
     }
