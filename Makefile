@@ -22,7 +22,7 @@ help:
 	@echo "make install       install the build, manual pages and shell completions into PREFIX=$(PREFIX); make uninstall removes them"
 	@echo "make test          run all checks; the targets below install what they need"
 	@echo "make test-torch    install PyTorch (5 minutes, 6 GB) and run its tests"
-	@echo "make test-verdict  compare reports with 139 small trainings whose causes of waiting are known (15 minutes);"
+	@echo "make test-verdict  compare reports with 141 small trainings whose causes of waiting are known (15 minutes);"
 	@echo "                   JOBS=\"decode http\" selects some; jobs with PyTorch and other libraries need make setup-torch"
 	@echo "make test-what-if  change the loaders of 29 small trainings and compare the times with the predictions of"
 	@echo "                   \`dlio-analyze --what-if\` (half an hour on an idle host, with PyTorch); JOBS=\"decode lock\" selects some"

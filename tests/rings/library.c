@@ -318,7 +318,7 @@ static void forks(void) {
     io_uring_queue_exit(&ring);
 }
 
-/* Rings that end with requests in flight, and rings in the place of others. */
+/* Rings that end with requests in flight, and rings at addresses of earlier ones. */
 static void ends(void) {
     char byte;
     int pipes[2], fd = open("data", O_RDONLY);

@@ -175,3 +175,52 @@ fn summary_mode_counts_requests() {
         assert_eq!((row["count"].as_i64(), row["bytes"].as_i64()), (Some(count), Some(bytes)), "{name}");
     }
 }
+
+/// Returns the requests and bytes that fio reports for all its jobs, read and written.
+fn reported_by_fio(report: &Path) -> [(i64, i64); 2] {
+    let report: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
+    let jobs = report["jobs"].as_array().unwrap();
+    ["read", "write"].map(|side| {
+        let sum = |field: &str| jobs.iter().map(|job| job[side][field].as_i64().unwrap()).sum();
+        (sum("total_ios"), sum("io_bytes"))
+    })
+}
+
+#[test]
+fn trace_of_fio_equals_its_own_report() {
+    if !needs::needs("fio") {
+        return;
+    }
+    let sandbox = Sandbox::new("uring-fio").unwrap();
+    let report = sandbox.root().join("report.json");
+    let runs: &[&[&str]] = &[
+        &["--rw=randrw"],
+        &["--rw=randread", "--fixedbufs", "--registerfiles"],
+        &["--rw=randrw", "--numjobs=4"],
+        &["--rw=randread", "--numjobs=4", "--thread", "--iodepth_batch=8"],
+        &["--rw=randread", "--nonvectored=0"],
+        &["--rw=randread", "--fixedbufs", "--registerfiles", "--sqthread_poll"],
+    ];
+    for run in runs {
+        sandbox.clear().unwrap();
+        let mut command = Command::new("fio");
+        command.args(["--name=job", "--size=4M", "--bs=4k", "--ioengine=io_uring", "--iodepth=16"]);
+        command.args(["--output-format=json", "--output"]).arg(&report).args(*run);
+        let output = traced(&mut command, &sandbox, &[("DLIO_TRACE_INLINE", "1")]).output().unwrap();
+        if !output.status.success() {
+            eprintln!("skipped: fio {run:?}: {}", String::from_utf8_lossy(&output.stderr));
+            continue;
+        }
+        let [read, written] = reported_by_fio(&report);
+        let recorded = recorded(&sandbox);
+        let sum = |part: &str| {
+            let of = recorded.iter().filter(|(name, _)| name.contains(part));
+            of.fold((0, 0), |sum, (_, counts)| (sum.0 + counts.0, sum.1 + counts.1))
+        };
+        // A thread of the kernel submits, and fio calls nothing: what is not seen is counted.
+        match run.contains(&"--sqthread_poll") {
+            true => assert_eq!(sum("read").0 + unseen(&sandbox).1, read.0, "{run:?}"),
+            false => assert_eq!((sum("read"), sum("write"), unseen(&sandbox)), (read, written, (0, 0)), "{run:?}"),
+        }
+    }
+}

@@ -214,7 +214,7 @@ pub extern "C" fn after_fork_in_child() {
     descriptors::shared_with_child();
 }
 
-/// A function that records what is left at the end of an image; null if there is none.
+/// A function that records the rest at the end of an image; null if there is none.
 static BEFORE_END: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Registers a function that is called before an image is closed, while events can still be recorded.

@@ -88,7 +88,7 @@ impl Section for Allocation {
         processes with at least one matching event count. A thread counts as an I/O thread if it made a call on a \
         file, and as a compute thread if it has a span of a compute category; it can be both. Lost events did not fit \
         into the tracer's memory and are missing from all numbers. Events that filters left out while tracing are \
-        counted separately. Requests through an io_uring are recorded when their results are seen; those of which that         is not possible are missing, and their number is printed if it is known.";
+        counted separately. Requests through an io_uring are recorded when their results are seen; requests that were         not seen are missing, and their number is printed if it is known.";
     const FIELDS: &'static str = "\
         `hosts`, `processes` (program images: an exec starts a new one), `pids` (processes, each counted once), \
         `killed` (with a filter: only processes with matching events), `threads`, `io_threads`, `compute_threads` \

@@ -7,7 +7,7 @@
 //! tracer:            read before the call: a note       read after the call: the note becomes an event
 //! ```
 //!
-//! A request is one event, from its submission until its result is seen. If nobody entered the kernel in between, the
+//! A request is one event, from its submission until its result is seen. If no call was made in between, the
 //! result may have been there earlier, so the duration is an upper bound. Results without a note (the submission was
 //! not seen, or the result was overwritten) are counted, and reports contain their number.
 //!

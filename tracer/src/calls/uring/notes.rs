@@ -23,7 +23,7 @@ pub struct Note {
     next: u32,
 }
 
-/// What the result of a request changes.
+/// The change that the result of a request makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Effect {

@@ -12,6 +12,7 @@ use crate::calls::meaning::closing;
 use crate::calls::requests::requested_bytes;
 use crate::known::{descriptors, number};
 use crate::naming::{descriptor_files, paths};
+use crate::recording::phase;
 
 /// Flags of a request: its descriptor is an index; a result without an error is not reported.
 const FIXED_FILE: u8 = 1;
@@ -133,7 +134,7 @@ pub fn note(sqe: &Sqe, files: &mut Files, start: u64) -> Note {
     }
     match form {
         Form::Moves => position(&mut note, sqe, sqe.length() as i64),
-        Form::MovesList => position(&mut note, sqe, requested_bytes(sqe.address(), sqe.length() as u64)),
+        Form::MovesList => position(&mut note, sqe, bytes_of_list(sqe)),
         Form::Message => note.b = sqe.length() as i64,
         Form::Splice => {
             let is_index = sqe.own_flags() & FIXED_SOURCE != 0;
@@ -162,6 +163,11 @@ fn position(note: &mut Note, sqe: &Sqe, requested: i64) {
         }
         offset => note.a = offset as i64,
     }
+}
+
+/// Returns the length of a list of buffers; zero if it cannot be read, or if reading it safely may not be permitted.
+fn bytes_of_list(sqe: &Sqe) -> i64 {
+    if phase::is_filtered() { 0 } else { requested_bytes(sqe.address(), sqe.length() as u64) }
 }
 
 fn close(note: &mut Note, sqe: &Sqe, files: &mut Files) {
@@ -207,7 +213,7 @@ fn paths(note: &mut Note, sqe: &Sqe, form: Form) {
 fn path(dir: i32, address: u64) -> u32 {
     let text: *const c_char = std::ptr::with_exposed_provenance(address as usize);
     // SAFETY: the kernel has just read it as a path.
-    if paths::is_readable(text) { unsafe { paths::of_at(dir, text) } } else { number::NONE }
+    if !phase::is_filtered() && paths::is_readable(text) { unsafe { paths::of_at(dir, text) } } else { number::NONE }
 }
 
 /// Applies the result of a request.

@@ -21,7 +21,7 @@ use crate::kernel::{clock, sys};
 use crate::known::{descriptors, number};
 use crate::life::lifecycle;
 use crate::naming::{descriptor_files, path_numbers};
-use crate::recording::{ring, wiped_page};
+use crate::recording::{phase, ring, wiped_page};
 use crate::thread::local::{local, own_id};
 use crate::thread::lock::{Lock, LockGuard};
 use crate::thread::stack;
@@ -79,8 +79,9 @@ struct State {
     /// Results without a note that are not reported yet, and whether any were reported.
     unseen: u64,
     has_unseen: bool,
-    /// The image in which file numbers are valid.
+    /// The image in which file numbers are valid, and its process.
     generation: u32,
+    process: i32,
 }
 
 impl State {
@@ -98,6 +99,7 @@ impl State {
         unseen: 0,
         has_unseen: false,
         generation: 0,
+        process: 0,
     };
 }
 
@@ -214,7 +216,7 @@ fn report_unseen(count: u64) {
     ring::put(Record { word, start, file, fd: -1, a: 0, b: 0, ret: count as i64 });
 }
 
-/// What a look at a ring has found.
+/// The results found in a ring.
 #[derive(Clone, Copy, Default)]
 struct Found {
     results: i64,
@@ -223,7 +225,8 @@ struct Found {
 
 impl State {
     fn new(fd: i32, queues: Option<Queues>) -> State {
-        let mut state = State { fd, queues, generation: wiped_page::generation(), ..State::NONE };
+        let (generation, process) = (wiped_page::generation(), sys::process_id());
+        let mut state = State { fd, queues, generation, process, ..State::NONE };
         state.begin();
         state
     }
@@ -231,7 +234,7 @@ impl State {
     /// Starts to read the queues.
     fn begin(&mut self) {
         if let Some(queues) = &self.queues {
-            (self.submitted, self.completed) = (queues.submitted(), queues.completed());
+            (self.submitted, self.completed, self.on_files) = (queues.submitted(), queues.completed(), 0);
             self.notes = Notes::new(queues.cq_entries());
         }
     }
@@ -327,6 +330,12 @@ impl State {
         if generation != self.generation {
             self.generation = generation;
             self.files.forget();
+            // A child that was forked unannounced: the requests are its parent's.
+            if sys::process_id() != self.process {
+                self.process = sys::process_id();
+                self.notes.release();
+                return self.begin();
+            }
             self.notes.for_each(|note| note.file = descriptor_files::file(note.fd));
         }
     }
@@ -344,7 +353,7 @@ impl State {
             let pages = queues.pages().map(std::ptr::with_exposed_provenance);
             sys::are_readable(&pages)
         };
-        if self.queues.is_some_and(is_readable) {
+        if self.queues.is_some_and(|queues| !phase::is_filtered() && is_readable(queues)) {
             self.complete();
         } else if self.queues.is_none() && descriptors::seen(self.fd) != number::NONE {
             self.unmapped();
@@ -587,7 +596,7 @@ impl State {
     }
 }
 
-/// Reads the results that are there, and records the call itself if it took long.
+/// Reads the results, and records the call itself if it took long.
 fn after(done: Done, ring: Option<(&Ring, usize)>, fd: i32, outcome: i64) {
     let found = stack::with_stack_space(|| ring.and_then(|(ring, key)| ring.with(key, State::complete)));
     let found = found.unwrap_or_default();
