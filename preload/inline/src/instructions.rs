@@ -67,10 +67,10 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, wanted: 
     let start = loaded.clone().map(|segment| range(segment).0).min().unwrap_or(0) as usize;
     for segment in loaded.clone().filter(|segment| segment.p_flags & libc::PF_X != 0) {
         let from = (info.dlpi_addr + segment.p_vaddr) as usize;
-        // SAFETY: executable segments stay mapped, and can be read on this architecture; those that cannot say so.
         if segment.p_flags & libc::PF_R != 0 {
+            // SAFETY: segments stay mapped, and this one can be read.
             let code = unsafe { std::slice::from_raw_parts(from as *const u8, segment.p_filesz as usize) };
-            // SAFETY: as above.
+            // SAFETY: it is code of this object.
             unsafe { redirect(code, start, wanted) };
         }
     }

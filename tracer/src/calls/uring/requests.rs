@@ -259,7 +259,8 @@ mod tests {
         let by_index = note(&sqe(22, FIXED_FILE, 3, 0, 1), &mut files, 0);
         assert_eq!((by_index.file, by_index.fd), (77, -1));
         assert_eq!(note(&sqe(22, FIXED_FILE, 4, 0, 1), &mut files, 0).file, number::NONE);
-        let opens = Note { effect: Effect::FillsAnySlot, file: 80, ..Note::new(0, 0, Op::URING_OPENAT.0) };
+        let mut opens = Note::new(0, 0, Op::URING_OPENAT.0);
+        (opens.effect, opens.file) = (Effect::FillsAnySlot, 80);
         completed(&opens, 2, &mut files);
         completed(&opens, -2, &mut files);
         assert_eq!(files.get(2), 80);
