@@ -33,6 +33,7 @@ for pair in $wanted; do
 done
 # Libraries have no command to look for. libclang-cpp, which other programs install, is not libclang.
 [ -z "$tested" ] || [ -e /usr/include/libaio.h ] || missing="$missing libaio-dev"
+[ -z "$tested" ] || [ -e /usr/include/liburing.h ] || missing="$missing liburing-dev"
 [ "${1:-demo}" != mpi ] || [ -n "$(find /usr/lib -name 'libclang*.so*' ! -name 'libclang-cpp*' -print -quit)" ] || \
     missing="$missing libclang-dev"
 command -v cargo >/dev/null 2>&1 || { echo "cargo is missing: install Rust 1.95 or newer with rustup" >&2; exit 1; }

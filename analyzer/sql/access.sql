@@ -5,7 +5,7 @@ with calls as (
     case when layer in ('posix', 'stdio') then layer else 'other' end as layer,
     (class in ('read', 'write') and bytes > 0) as moves,
     case when coalesce(ret, 0) >= 0 and name in ('open', 'openat', 'creat', 'mkstemp', 'fopen', 'freopen',
-      'MPI_File_open', 'close', 'fclose') or layer = 'object' and pos = 0 and bytes > 0 then 1 else 0 end as bound
+      'MPI_File_open', 'io_uring_openat', 'io_uring_openat2', 'close', 'fclose', 'io_uring_close') or layer = 'object' and pos = 0 and bytes > 0 then 1 else 0 end as bound
   from events
   where layer not in ('app', 'hdf5', 'mpi') and class in ('read', 'write', 'metadata', 'sync') and file_id is not null and file not like '<%'
 ),

@@ -21,4 +21,5 @@ select
   (select coalesce(sum(filtered), 0) from processes) as filtered,
   (select coalesce(sum(names_lost), 0) from processes) as names_lost,
   (select coalesce(sum(misused_spans), 0) from processes) as misused_spans,
-  (select count(*) from (select distinct host, pid from events where file = '<io_uring>' and layer not in ('app', 'hdf5', 'mpi'))) as uring;
+  (select count(*) from (select distinct host, pid from events where file = '<io_uring>' and layer not in ('app', 'hdf5', 'mpi'))) as uring,
+  (select coalesce(sum(ret), 0) from events where layer = 'posix' and name = 'io_uring_unseen') as uring_requests;

@@ -1123,7 +1123,7 @@ fn confidence_falls_with_each_gap_of_the_trace() {
         (
             Box::new(|summary: &mut Summary| summary.allocation.uring = 2),
             Level::Medium,
-            "I/O of 2 processes through io_uring",
+            "requests of 2 processes through io_uring are not in the trace",
         ),
         (
             Box::new(|summary: &mut Summary| summary.allocation.lost = summary.allocation.events / 50),

@@ -26,9 +26,13 @@ use crate::{posix, process};
 /// The patcher, which redirects the calls of a function: a library in the same directory as this one.
 struct Patcher {
     redirect: Redirect,
+    /// Null if it has no such function: see [`crate::syscall`].
+    redirect_instructions: *mut c_void,
 }
 
 type Redirect = unsafe extern "C" fn(*mut c_void, *const c_void) -> *const c_void;
+#[cfg(target_arch = "x86_64")]
+type RedirectInstructions = unsafe extern "C" fn(u32, *const c_void) -> usize;
 
 const LIBRARY: &[u8] = b"libdliotrace_inline.so";
 
@@ -45,7 +49,21 @@ impl Patcher {
                 let said = libc::dlerror();
                 return Err(if said.is_null() { c"the loader reports no reason" } else { CStr::from_ptr(said) });
             }
-            Ok(Patcher { redirect: std::mem::transmute::<*mut c_void, Redirect>(found) })
+            let redirect_instructions = libc::dlsym(library, c"dlio_redirect_instructions_v1".as_ptr());
+            Ok(Patcher { redirect: std::mem::transmute::<*mut c_void, Redirect>(found), redirect_instructions })
+        }
+    }
+
+    /// Redirects the instructions by which programs enter the kernel for io_uring rings.
+    fn redirect_rings(&self) {
+        #[cfg(target_arch = "x86_64")]
+        if !self.redirect_instructions.is_null() {
+            let handler = crate::syscall::enter_by_instruction as *const c_void;
+            // SAFETY: the function of this name has this signature; the handler is made for it.
+            unsafe {
+                let redirect = std::mem::transmute::<*mut c_void, RedirectInstructions>(self.redirect_instructions);
+                redirect(libc::SYS_io_uring_enter as u32, handler);
+            }
         }
     }
 
@@ -92,6 +110,7 @@ pub fn start() {
         Err(why) => return lifecycle::say(&[b"cannot load ", LIBRARY, b": ", why.to_bytes(), b"; nothing is patched"]),
     };
     lifecycle::patched();
+    patcher.redirect_rings();
     for patched in PATCHED.iter().chain([&QUIET_CLOSE]) {
         // SAFETY: a terminated name.
         let function = unsafe { libc::dlsym(libc, patched.name.as_ptr()) };

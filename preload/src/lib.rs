@@ -49,6 +49,7 @@ static START: extern "C" fn(c_int, *const *const c_char) = {
             extern "C" fn child() {
                 memory::after_fork_in_child();
                 dlio_tracer::calls::requests::forget();
+                dlio_tracer::calls::uring::rings::forget();
                 slots::after_fork_in_child();
             }
             dlio_tracer::life::lifecycle::on_fork(child);

@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 use dlio_tracer::calls::meaning::*;
+use dlio_tracer::calls::uring::rings;
 use dlio_tracer::known::descriptors;
 use dlio_tracer::known::folders;
 use dlio_tracer::known::mappings;
@@ -475,13 +476,16 @@ rows! { Posix
         |done, mapped| {
             if mapped != libc::MAP_FAILED {
                 mappings::add(mapped as usize, size, descriptor_files::file(fd));
+                if rings::are_any() {
+                    rings::mapped(fd, at, mapped as usize, size);
+                }
             }
             on_descriptor(done, Op::MMAP, fd, at, size as i64, mapped_outcome(mapped))
         }
     }
     [munmap] (address: *mut c_void, size: size_t) -> c_int; {
         unless is_memory(address, size);
-        with file = { let file = mapped_file(address, size); mappings::remove(address as usize, size); file };
+        with file = unmapping(address, size);
         |done, ret| on_path(done, Op::MUNMAP, file, 0, size as i64, ret as i64)
     }
     // The fifth argument exists only if the flags require it.
@@ -514,6 +518,16 @@ rows! { Posix
 #[inline(always)]
 fn is_memory(address: *mut c_void, size: size_t) -> bool {
     mappings::file(address as usize, size).is_none()
+}
+
+/// Returns the file in a range that is about to be unmapped.
+fn unmapping(address: *mut c_void, size: size_t) -> u32 {
+    let file = mapped_file(address, size);
+    mappings::remove(address as usize, size);
+    if rings::are_any() {
+        rings::unmapping(address as usize, size);
+    }
+    file
 }
 
 fn mapped_file(address: *mut c_void, size: size_t) -> u32 {

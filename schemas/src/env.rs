@@ -135,7 +135,8 @@ pub const VARIABLES: &[Variable] = &[
         values: "0|1",
         default: "0",
         meaning: "1 patches open, close, read, write and lseek in the C library itself. This also records calls \
-            through its internal pointers, calls of libraries that bypass the tracer, and calls inside streams.",
+            through its internal pointers, calls of libraries that bypass the tracer, and calls inside streams. It also \
+            patches instructions by which programs enter the kernel for io_uring rings.",
     },
     Variable { name: LABEL, values: "TEXT", default: "", meaning: "A name for this run, stored with each process." },
     Variable {

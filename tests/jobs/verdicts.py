@@ -136,6 +136,8 @@ c-inline-futex                  storage      a queue that spins and then calls f
 c-syscall-futex                 storage      a futex by the function `syscall`, slow files | visible only with a hook of `syscall`
 c-eventfd                       storage      eventfd, slow files, with a second loader that is far ahead | all eventfds share one inode
 c-decode                        cpu          `pthread_cond_wait`, 25 ms of decoding per batch | CPU time of a thread
+c-uring                         storage      `pthread_cond_wait`, reads through an io_uring ring, 20 ms each | the reader waits in io_uring_enter
+c-uring-decode                  cpu          `pthread_cond_wait`, 4 reads in flight in an io_uring ring, 25 ms of decoding per batch | requests take no time of a thread
 c-cold-mapping                  page-faults  `pthread_cond_wait`, random pages of a mapped file that is not cached | page faults of a thread
 c-healthy                       none         `pthread_cond_wait`, fast files | healthy
 cpp-async-slow-files            storage      `std::async` in C++, one batch ahead, slow files | each batch has a thread of its own; a future's futex is in libstdc++
@@ -479,7 +481,7 @@ def print_rows(rows, markdown):
 SHORT = [
     "slow-files", "decode", "fcntl-lock", "workers-run-programs", "batches-in-shared-memory", "new-workers-each-epoch",
     "healthy", "threads-slow-files", "http", "no-workers-slow-files", "own-thread-pool", "checkpoints",
-    "ranks-one-slow", "c-condition", "cpu-quota", "device-limit",
+    "ranks-one-slow", "c-condition", "c-uring", "cpu-quota", "device-limit",
 ]
 
 

@@ -80,61 +80,6 @@ fn shells_complete_commands_after_verbs() {
     assert_eq!((completed("analyze", "--simi"), completed("top", "--on")), ("--similarity".into(), "--once".into()));
 }
 
-/// Creates an io_uring ring: by liburing, which is loaded only for this program, or directly. Exits with 77 if that
-/// does not exist or is not permitted.
-const RING: &str = r#"
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/io_uring.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-int main(int argc, char **argv) {
-    char byte;
-    struct io_uring_params parameters = {0};
-    if (pread(open(argv[0], 0), &byte, 1, 0) != 1) return 1;
-    if (argc < 2) {
-        int fd = syscall(SYS_io_uring_setup, 4, &parameters);
-        if (fd < 0) return 77;
-        return mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, IORING_OFF_SQ_RING) == MAP_FAILED;
-    }
-    void *library = dlopen("liburing.so.2", RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) return 77;
-    int (*make)(unsigned, void *, unsigned) = (int (*)(unsigned, void *, unsigned))dlsym(library, "io_uring_queue_init");
-    int (*params)(unsigned, void *, void *) = (int (*)(unsigned, void *, void *))dlsym(library, "io_uring_queue_init_params");
-    void *ring = calloc(1, 4096);
-    errno = 0;
-    if (params(0, ring, &parameters) != -EINVAL || errno != 0) return 77;
-    return make(8, ring, 0) == 0 ? 0 : 77;
-}
-"#;
-
-#[test]
-fn io_uring_ring_is_reported() {
-    let sandbox = Sandbox::new("commands.ring").unwrap();
-    let (source, binary) = (sandbox.root().join("ring.c"), sandbox.root().join("ring"));
-    std::fs::write(&source, RING).unwrap();
-    compile(&source, &binary, &[]).unwrap();
-    for (folder, how) in [("own", &[][..]), ("library", &["liburing"])] {
-        let line = [&["trace", "-o", folder, "--", binary.to_str().unwrap()], how].concat();
-        let (exit, _, message) = run(&sandbox, "dlio", &line);
-        if exit == "77" {
-            eprintln!("{folder}: not tested, for io_uring or its library is not to be had here");
-            continue;
-        }
-        assert_eq!(exit, "0", "{message}");
-        let json = run(&sandbox, "dlio-analyze", &[folder, "--format", "json"]).1;
-        let summary: serde_json::Value = serde_json::from_str(&json).unwrap();
-        assert_eq!(summary["allocation"]["uring"], 1, "{folder}");
-        let finding = summary["findings"].as_array().unwrap().iter().find(|finding| finding["id"] == "uring-unseen");
-        assert_eq!(finding.unwrap()["state"], "fired", "{folder}");
-        let told = run(&sandbox, "dlio-analyze", &[folder, "--section", "allocation"]).1;
-        assert!(told.contains("io_uring"), "{told}");
-    }
-}
-
 /// Reads itself; a daemon that it starts begins after its end, and reads as well.
 const DAEMON: &str = r#"
 #include <fcntl.h>

@@ -230,7 +230,7 @@ pub const LIMITS: &[Limit] = &[
     limit("mmap-unseen", "maps", 1.0, Count, "mappings of files"),
     limit("mmap-unseen", "share", 0.10, Share, "mappings of files, relative to all opens"),
     limit("mmap-unseen", "read", 65_536.0, Bytes, "bytes read by calls per mapping"),
-    limit("uring-unseen", "processes", 1.0, Count, "processes with an io_uring"),
+    limit("uring-unseen", "processes", 1.0, Count, "processes with requests through an io_uring that were not seen"),
     limit(
         "shm-small",
         "failures",

@@ -415,7 +415,17 @@ pub fn in_words(summary: &Summary, any: &'static str, torch: &'static str) -> &'
 }
 
 /// Calls that wait for a device. `fflush` only writes to the kernel and is not included.
-pub const SYNCS: [&str; 7] = ["fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync", "aio_fsync_done"];
+pub const SYNCS: [&str; 9] = [
+    "fsync",
+    "fdatasync",
+    "sync",
+    "syncfs",
+    "sync_file_range",
+    "msync",
+    "aio_fsync_done",
+    "io_uring_fsync",
+    "io_uring_sync_file_range",
+];
 
 /// Calls on locks.
 const LOCKS: [&str; 4] = ["flock", "lockf", "fcntl", "fcntl_setlkw"];

@@ -398,7 +398,7 @@ pub fn trust(report: &Value, page: &mut Markup) {
     }
     if of("allocation.uring") > 0.0 {
         remarks.push(format!(
-            "{} an io_uring: requests through it are missing",
+            "{} requests through an io_uring that are missing",
             many(of("allocation.uring") as u64, "process has", "processes have")
         ));
     }
@@ -415,7 +415,7 @@ pub fn trust(report: &Value, page: &mut Markup) {
     let known = if remarks.is_empty() { "nothing lost, nothing damaged".to_string() } else { remarks.join("; ") };
     page.raw("<section class=\"trust\" id=\"trust\"><h2>How reliable this is</h2><p>");
     page.text(&capital(&known)).raw(". ");
-    page.text("Not visible to the tracer: accesses to mapped files, raw system calls, static programs, io_uring.");
+    page.text("Not visible to the tracer: accesses to mapped files, raw system calls, static programs.");
     page.raw("</p></section>\n");
 }
 

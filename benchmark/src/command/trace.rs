@@ -644,14 +644,17 @@ fn shown_default(variable: &env::Variable) -> &str {
 
 /// The limits of this tracer, with the reasons.
 const UNSEEN: &[(&str, &str)] = &[
-    ("raw system calls", "inline assembly bypasses the C library; of syscall(), only futex waits are recorded"),
+    (
+        "raw system calls",
+        "inline assembly bypasses the C library; of syscall(), only futex waits and io_uring are recorded",
+    ),
     ("static programs, Go programs", "no library can be preloaded; programs that they start are traced"),
     ("streams of musl programs", "their layout differs from glibc's; all other calls of such programs are recorded"),
     ("programs for other architectures", "they run without the library, and so do the programs that they start"),
     (
-        "io_uring",
-        "requests go through memory shared with the kernel; only opening the files and creating a ring (with \
-         liburing or mmap) is recorded, which reports mention",
+        "some io_uring requests",
+        "of SQPOLL without calls, and of inline assembly without DLIO_TRACE_INLINE=1: reports contain their number; of a \
+         static liburing: nothing is known",
     ),
     (
         "calls inside the C library",

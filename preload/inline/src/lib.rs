@@ -5,6 +5,9 @@
 
 use std::ffi::c_void;
 
+#[cfg(target_arch = "x86_64")]
+mod instructions;
+
 /// Not the program's allocator, which may be its own and not ready yet.
 #[global_allocator]
 static HEAP: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;

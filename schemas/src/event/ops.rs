@@ -252,8 +252,13 @@ operations! {
         43 LIO_LISTIO "lio_listio" Other Count None Status;
         44 TEE "tee" Write Source Size Bytes;
         45 VMSPLICE "vmsplice" Write None Size Bytes;
-        // The requests through the ring that it creates are not in the trace.
         46 URING_SETUP "io_uring_setup" Other Count None Status;
+        // Enters the kernel for a ring, for long enough to have blocked: `a` is the number of results seen after it, and
+        // `file` that of the last one.
+        47 URING_ENTER "io_uring_enter" Wait Count None Status;
+        // Results of a ring whose requests are not in the trace: the result of the event is their number, or zero if
+        // it is unknown.
+        48 URING_UNSEEN "io_uring_unseen" Other None None Status;
 
         50 FSYNC "fsync" Sync None None Status;
         51 FDATASYNC "fdatasync" Sync None None Status;
@@ -332,6 +337,37 @@ operations! {
         161 SETXATTR "setxattr" Metadata None Size Status;
         162 LISTXATTR "listxattr" Metadata None Size Status;
         163 REMOVEXATTR "removexattr" Metadata None None Status;
+
+        // Requests through an io_uring ring, from their submission until their result is seen.
+        600 URING_READ "io_uring_read" Read Position Size Bytes;
+        601 URING_READV "io_uring_readv" Read Position Size Bytes;
+        602 URING_READ_FIXED "io_uring_read_fixed" Read Position Size Bytes;
+        603 URING_READV_FIXED "io_uring_readv_fixed" Read Position Size Bytes;
+        604 URING_READ_MULTISHOT "io_uring_read_multishot" Read Position Size Bytes;
+        605 URING_WRITE "io_uring_write" Write Position Size Bytes;
+        606 URING_WRITEV "io_uring_writev" Write Position Size Bytes;
+        607 URING_WRITE_FIXED "io_uring_write_fixed" Write Position Size Bytes;
+        608 URING_WRITEV_FIXED "io_uring_writev_fixed" Write Position Size Bytes;
+        609 URING_SPLICE "io_uring_splice" Write Source Size Bytes;
+        610 URING_TEE "io_uring_tee" Write Source Size Bytes;
+        611 URING_FSYNC "io_uring_fsync" Sync None None Status;
+        612 URING_SYNC_FILE_RANGE "io_uring_sync_file_range" Sync Position Size Status;
+        613 URING_OPENAT "io_uring_openat" Metadata Mode Flags Fd;
+        614 URING_OPENAT2 "io_uring_openat2" Metadata None None Fd;
+        615 URING_CLOSE "io_uring_close" Metadata None None Status;
+        616 URING_STATX "io_uring_statx" Metadata None Flags Status;
+        617 URING_FALLOCATE "io_uring_fallocate" Metadata Position Size Status;
+        618 URING_FTRUNCATE "io_uring_ftruncate" Metadata Position None Status;
+        619 URING_FADVISE "io_uring_fadvise" Metadata Command Size Status;
+        620 URING_RENAMEAT "io_uring_renameat" Metadata Path Flags Status;
+        621 URING_UNLINKAT "io_uring_unlinkat" Metadata None Flags Status;
+        622 URING_MKDIRAT "io_uring_mkdirat" Metadata Mode None Status;
+        623 URING_SYMLINKAT "io_uring_symlinkat" Metadata Path None Status;
+        624 URING_LINKAT "io_uring_linkat" Metadata Path Flags Status;
+        625 URING_FSETXATTR "io_uring_fsetxattr" Metadata None None Status;
+        626 URING_SETXATTR "io_uring_setxattr" Metadata None None Status;
+        627 URING_FGETXATTR "io_uring_fgetxattr" Metadata None None Status;
+        628 URING_GETXATTR "io_uring_getxattr" Metadata None None Status;
     }
     Stdio {
         200 FOPEN "fopen" Metadata None Flags Fd;
@@ -496,6 +532,17 @@ operations! {
         390 SOCKETPAIR "socketpair" Metadata Count Count Status;
         391 SHUTDOWN "shutdown" Metadata Command None Status;
         392 EVENTFD "eventfd" Metadata Count Flags Fd;
+
+        // Requests through an io_uring ring, as above.
+        640 URING_RECV "io_uring_recv" Read None Size Bytes;
+        641 URING_RECVMSG "io_uring_recvmsg" Read None None Bytes;
+        642 URING_SEND "io_uring_send" Write None Size Bytes;
+        643 URING_SENDMSG "io_uring_sendmsg" Write None None Bytes;
+        644 URING_SEND_ZC "io_uring_send_zc" Write None Size Bytes;
+        645 URING_SENDMSG_ZC "io_uring_sendmsg_zc" Write None None Bytes;
+        646 URING_CONNECT "io_uring_connect" Other None None Status;
+        647 URING_ACCEPT "io_uring_accept" Other None None Fd;
+        648 URING_SHUTDOWN "io_uring_shutdown" Metadata Command None Status;
     }
     // `file` is the HDF5 file. Sizes are bytes in the program's memory. The data set or attribute and the selection are
     // metadata before the event, and so are the layout and filters of a data set that is opened or created. HDF5

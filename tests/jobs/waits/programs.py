@@ -48,6 +48,18 @@ def c_decode():
     run("condition", "decode", 60, 10, FAST)
 
 
+@job("storage", FAST)
+def c_uring():
+    """`pthread_cond_wait`, reads through an io_uring ring, 20 ms each | the reader waits in io_uring_enter"""
+    run("condition", "uring", 80, 8, FAST)
+
+
+@job("cpu", FAST)
+def c_uring_decode():
+    """`pthread_cond_wait`, 4 reads in flight in an io_uring ring, 25 ms of decoding per batch | requests take no time of a thread"""
+    run("condition", "uring-decode", 60, 10, FAST)
+
+
 @job("page-faults", LARGE)
 def c_cold_mapping():
     """`pthread_cond_wait`, random pages of a mapped file that is not cached | page faults of a thread"""

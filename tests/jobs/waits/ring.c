@@ -3,12 +3,15 @@
 
    HOW the training waits: `condition`; `semaphore`; `inline`, which spins, then calls futex by its own instruction;
    `syscall`, which calls futex by the function syscall; `eventfd`.
-   WHAT the reader does with the files: `read`, `decode`, or `map`, which touches random pages. With `eventfd`, each step also
+   WHAT the reader does with the files: `read`, `decode`, or `map`, which touches random pages; `uring`, which reads through
+   an io_uring ring, or `uring-decode`, which keeps 4 reads in flight there and decodes: each follows a timer of 20 ms in the
+   kernel, the slow disk. With `eventfd`, each step also
    takes a batch from a second loader, which is always far ahead. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/io_uring.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -155,6 +158,70 @@ static long touch(const char *path) {
     return sum;
 }
 
+/* A ring of 8 requests: a timer and a read in each pair. */
+static struct {
+    int fd;
+    _Atomic unsigned *tail, *ready, *taken;
+    unsigned *array, submitted, results;
+    struct io_uring_sqe *requests;
+    struct io_uring_cqe *done;
+} ring;
+
+static char ring_buffers[ROOM][SIZE];
+
+static void open_ring(void) {
+    struct io_uring_params p = {0};
+    ring.fd = syscall(SYS_io_uring_setup, 2 * ROOM, &p);
+    if (ring.fd < 0) {
+        perror("io_uring");
+        exit(3);
+    }
+    char *queue = mmap(NULL, p.cq_off.cqes + p.cq_entries * sizeof *ring.done + p.sq_entries * 4 + 4096, PROT_READ | PROT_WRITE,
+                       MAP_SHARED, ring.fd, IORING_OFF_SQ_RING);
+    ring.requests = mmap(NULL, p.sq_entries * sizeof *ring.requests, PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd, IORING_OFF_SQES);
+    ring.tail = (void *)(queue + p.sq_off.tail), ring.array = (void *)(queue + p.sq_off.array);
+    ring.ready = (void *)(queue + p.cq_off.tail), ring.taken = (void *)(queue + p.cq_off.head);
+    ring.done = (void *)(queue + p.cq_off.cqes), ring.results = p.cq_entries;
+}
+
+static void submit_read(const char *path) {
+    static struct __kernel_timespec delay = {.tv_nsec = 20000000};
+    unsigned at = ring.submitted % ROOM;
+    int fd = open(path, O_RDONLY);
+    ring.requests[2 * at] = (struct io_uring_sqe){.opcode = IORING_OP_TIMEOUT, .flags = IOSQE_IO_HARDLINK, .fd = -1,
+                                                  .addr = (unsigned long)&delay, .len = 1, .user_data = -1};
+    ring.requests[2 * at + 1] = (struct io_uring_sqe){.opcode = IORING_OP_READ, .fd = fd, .user_data = fd, .len = SIZE,
+                                                      .addr = (unsigned long)ring_buffers[at]};
+    ring.array[2 * at] = 2 * at, ring.array[2 * at + 1] = 2 * at + 1;
+    atomic_store(ring.tail, *ring.tail + 2);
+    ring.submitted++;
+    syscall(SYS_io_uring_enter, ring.fd, 2, 0, 0, NULL, 0);
+}
+
+/* Waits for a read; results of timers come before. */
+static void await_read(void) {
+    for (;;) {
+        while (atomic_load(ring.ready) == *ring.taken)
+            syscall(SYS_io_uring_enter, ring.fd, 0, 1, IORING_ENTER_GETEVENTS, NULL, 0);
+        struct io_uring_cqe result = ring.done[*ring.taken % ring.results];
+        atomic_store(ring.taken, *ring.taken + 1);
+        if (result.user_data != (unsigned long)-1) {
+            if (result.res != SIZE)
+                fprintf(stderr, "read: %d\n", result.res);
+            close(result.user_data);
+            return;
+        }
+    }
+}
+
+static void read_by_ring(int index, int ahead) {
+    if (!ring.fd)
+        open_ring();
+    while (ring.submitted < (unsigned)(index + ahead) && ring.submitted < (unsigned)steps)
+        submit_read(files[ring.submitted % number]);
+    await_read();
+}
+
 static void *reader(void *argument) {
     struct channel *channel = argument;
     static char buffers[2][SIZE];
@@ -169,6 +236,8 @@ static void *reader(void *argument) {
         if (strcmp(what, "map") == 0) {
             if (touch(path) == 42)
                 puts("");
+        } else if (strncmp(what, "uring", 5) == 0) {
+            read_by_ring(index, strcmp(what, "uring") == 0 ? 1 : ROOM);
         } else {
             int fd = open(path, O_RDONLY);
             if (pread(fd, buffers[0], SIZE, 0) < 0)
@@ -178,7 +247,7 @@ static void *reader(void *argument) {
         done = seconds(CLOCK_MONOTONIC);
         double cpu_then = seconds(CLOCK_THREAD_CPUTIME_ID);
         *(strcmp(what, "map") == 0 ? &in_faults : &in_storage) += done - start - (cpu_then - cpu);
-        if (strcmp(what, "decode") == 0)
+        if (strstr(what, "decode"))
             decode_ms(25);
         on_cpu += seconds(CLOCK_THREAD_CPUTIME_ID) - cpu;
         busy += seconds(CLOCK_MONOTONIC) - start;

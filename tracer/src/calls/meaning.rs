@@ -3,7 +3,6 @@
 //! There is one function per kind of call, not one per call. A row of the preloaded library states that a `pread` has
 //! a descriptor, a position and two sizes; this module defines how such a call is recorded.
 
-use dlio_schemas::native::names::URING;
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::POS_UNKNOWN;
 
@@ -135,13 +134,6 @@ pub fn piped(done: Done, op: Op, (read, write): (i32, i32), b: i64) {
     descriptors::opened(write, file, 0);
     descriptors::opened(read, file, 0);
     done.record(op, file, read, (write.max(0) as i64, true), b, outcome(read as i64));
-}
-
-/// Records the creation of an io_uring ring by a library that calls the kernel directly: the hooks see neither the
-/// opening nor the closing of its descriptor.
-pub fn uring_made(done: Done, entries: u32, ret: i32) {
-    let file = if ret < 0 { number::NONE } else { crate::naming::path_numbers::object(URING.as_bytes()) };
-    done.record(Op::URING_SETUP, file, -1, (entries as i64, true), 0, ret as i64);
 }
 
 /// Returns the file of a descriptor that is about to be closed, for the event that follows. A descriptor that was

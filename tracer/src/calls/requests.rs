@@ -195,7 +195,7 @@ unsafe fn note(context: usize, address: *const Request) {
 }
 
 /// Returns the total length of a list of buffers, or zero if the list cannot be read.
-fn requested_bytes(list: u64, count: u64) -> i64 {
+pub(super) fn requested_bytes(list: u64, count: u64) -> i64 {
     let (list, count) = (std::ptr::without_provenance::<libc::iovec>(list as usize), count.min(BUFFERS_MAX) as usize);
     if count == 0 || !list.is_aligned() || !is_readable(list.addr(), count * size_of::<libc::iovec>()) {
         return 0;

@@ -156,6 +156,15 @@ pub fn waited_for(done: Done, op: Op, fd: i32, a: i64, b: i64, outcome: i64) {
     record(done, op, (file, fd), a, b, outcome);
 }
 
+/// Records a call that entered the kernel for a ring of requests and was long enough to have blocked: it waited for
+/// requests, or executed them. `file` is that of the last one that has ended.
+pub fn waited_for_requests(done: Done, (file, fd): (u32, i32), ended: i64, outcome: i64) {
+    if is_left_out(done.duration) {
+        return header_page::count_filtered();
+    }
+    record(done, Op::URING_ENTER, (file, fd), ended, 0, outcome);
+}
+
 /// Returns `true` if a call was too short to have blocked.
 pub fn is_short(ticks: u64) -> bool {
     let known = SHORT_TICKS.load(Relaxed);

@@ -1,6 +1,6 @@
 //! The tracer's life in a process: start, fork, exec, end.
 
-use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 
 use dlio_schemas::decimal::decimal;
 use dlio_schemas::ops::Layer;
@@ -214,6 +214,22 @@ pub extern "C" fn after_fork_in_child() {
     descriptors::shared_with_child();
 }
 
+/// A function that records the rest at the end of an image; null if there is none.
+static BEFORE_END: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Registers a function that is called before an image is closed, while events can still be recorded.
+pub fn before_end(record: fn()) {
+    BEFORE_END.store(record as *mut (), Release);
+}
+
+fn record_rest() {
+    let record = BEFORE_END.load(Acquire);
+    if !record.is_null() && records_anything() {
+        // SAFETY: only such functions are stored.
+        unsafe { std::mem::transmute::<*mut (), fn()>(record)() };
+    }
+}
+
 /// Writes all data and converts the trace to the requested format. A signal handler that interrupted the tracer
 /// itself does nothing here: the recorded events are in the ring, where a reader finds them.
 ///
@@ -223,6 +239,7 @@ pub fn end(ending: Ending) {
     if borrows_memory() {
         return;
     }
+    record_rest();
     if !phase::is_strict() {
         counters::at_end();
     }

@@ -44,6 +44,8 @@ pub struct Local {
     pub evidence: Evidence,
     /// The third line. Set inside a recorded call of MPI, whose own calls of MPI are not recorded.
     pub in_mpi: u32,
+    /// The io_uring ring, in a few bits, for which this thread is inside a function that enters the kernel.
+    pub in_ring: u32,
 }
 
 const _: () = assert!(size_of::<Local>() == 192 && std::mem::offset_of!(Local, evidence) == 64);

@@ -231,6 +231,20 @@ impl ThreadCount {
         }
     }
 
+    /// Adds a request that was in flight while the thread did other things.
+    pub(in crate::summary) fn add_request(&mut self, read: u64) {
+        self.does_io = true;
+        self.bytes_read += read;
+    }
+
+    /// Adds a call that waited for requests, possibly for reads of data files.
+    pub(in crate::summary) fn add_wait_for_requests(&mut self, interval: Interval, reads_data: bool) {
+        self.does_io = true;
+        if reads_data {
+            self.data_reads.add(interval);
+        }
+    }
+
     pub(in crate::summary) fn add_span(&mut self, interval: Interval) {
         self.spans_from = self.spans_from.min(interval.start);
         self.spans_to = self.spans_to.max(interval.end);
@@ -337,6 +351,9 @@ pub struct Counted {
     /// Mappings of shared memory through which processes pass data.
     #[serde(default)]
     pub memory_maps: u64,
+    /// Requests through io_uring rings that are not in the trace, as far as their number is known.
+    #[serde(default)]
+    pub unseen_requests: u64,
     /// Remote ends of network connections.
     #[serde(default)]
     pub remote_ends: Vec<RemoteEnd>,
@@ -393,6 +410,7 @@ impl Counted {
         self.data_sets.merge(other.data_sets);
         self.mpi_files.merge(other.mpi_files);
         self.memory_maps += other.memory_maps;
+        self.unseen_requests += other.unseen_requests;
         self.blocks.merge(other.blocks);
         self.users.extend(other.users);
         self.movers.extend(other.movers);

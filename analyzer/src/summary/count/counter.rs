@@ -34,6 +34,8 @@ pub struct Counter<'a> {
     lists: Lists,
     lanes: LanePart,
     timelines: TimelinePart,
+    /// Requests through rings while they were in flight.
+    in_flight: Vec<Interval>,
     /// Indexes of the next wake in the batch, and of the next counters.
     wake: usize,
     usage: usize,
@@ -81,6 +83,7 @@ impl<'a> Counter<'a> {
             lists: Default::default(),
             lanes: LanePart::default(),
             timelines: TimelinePart::default(),
+            in_flight: Vec::new(),
             wake: 0,
             usage: 0,
             passes: Passes::default(),
@@ -209,6 +212,7 @@ impl Consumer for Counter<'_> {
         let timelines = std::mem::take(&mut self.timelines);
         lanes.unite();
         lists[Set::Io as usize] = lanes.all_of(Track::Io);
+        lists[Set::Io as usize].append(&mut self.in_flight);
         lists.iter_mut().for_each(unite);
         self.sweep.deliver(part, (lists, lanes, timelines), horizon);
     }
@@ -233,11 +237,23 @@ impl Counter<'_> {
     fn puts(&self, traits: KindTraits, file: u32) -> bool {
         match traits.class {
             Class::Write | Class::Sync => true,
-            Class::Metadata => {
-                let [written, read] = self.moved_in[file as usize];
-                written == self.batches && read != self.batches
-            }
-            _ => false,
+            Class::Metadata => self.only_writes(file),
+            _ => traits.enters_ring && self.only_writes(file),
+        }
+    }
+
+    /// Returns `true` if the batch writes a file and does not read it.
+    fn only_writes(&self, file: u32) -> bool {
+        let [written, read] = self.moved_in[file as usize];
+        written == self.batches && read != self.batches
+    }
+
+    /// Adds the time that a thread spends in a call on a file.
+    #[inline(always)]
+    fn file_call(&mut self, traits: KindTraits, file: u32, interval: Interval) {
+        self.lanes.push(self.lane, Track::Io, interval);
+        if self.puts(traits, file) {
+            self.lanes.push(self.lane, Track::Put, interval);
         }
     }
 
@@ -269,26 +285,12 @@ impl Counter<'_> {
         let start = ts.max(self.window.0);
         let interval = Interval { start, end: end.min(self.window.1).max(start) };
         let (mut read, mut written) = directions(traits.class, moved);
-        self.conversation(batch, i, (traits, named), (interval, read + written));
-        if traits.io && stored {
-            self.lanes.push(self.lane, Track::Io, interval);
-            if self.puts(traits, file) {
-                self.lanes.push(self.lane, Track::Put, interval);
-            }
-            thread.requests += traits.requests as u64;
-            thread.add_call(interval, read, named.data);
-            self.access(batch, i, (row, traits), failed > 0);
-        } else if traits.span {
-            process.compute_ns += if traits.class == Class::Compute { dur as u64 } else { 0 };
-            self.span(traits, interval, thread);
-        } else if traits.idle || traits.io && traits.class == Class::Read {
-            process.idle_ns += dur as u64;
-            self.wait(file, interval, read > 0, thread);
-        }
+        let timed = if traits.by_ring && !stored { Interval { start: interval.end, ..interval } } else { interval };
+        self.activity((batch, i), (row, traits, file), (timed, read, written), process, thread);
         if !stored && written > 0 {
             thread.handed += 1;
             thread.handed_by_socket += named.socket as u64;
-            self.lanes.push(self.lane, Track::Hand, interval);
+            self.lanes.push(self.lane, Track::Hand, timed);
         }
         let reached = if failed > 0 { ABSENT } else { reached(batch, i, read + written, traits) };
         if traits.above {
@@ -306,6 +308,49 @@ impl Counter<'_> {
         }
         if file != FILE_NONE && traits.call {
             self.file(file, batch.proc, reached, (read, written), whole, (traits.opens && failed == 0, traits));
+        }
+    }
+
+    /// Adds an event to what its thread and its process did.
+    #[inline(always)]
+    fn activity(
+        &mut self,
+        (batch, i): (&Batch, usize),
+        (row, traits, file): (u32, KindTraits, u32),
+        (interval, read, written): (Interval, u64, u64),
+        process: &mut ProcessCount,
+        thread: &mut ThreadCount,
+    ) {
+        let named = self.files[file as usize];
+        let stored = traits.is_on_file(named.stored);
+        let awaits_file = traits.enters_ring && named.stored && file != FILE_NONE;
+        if awaits_file {
+            self.timelines.file_call(interval, (named.hand_over, self.only_writes(file)));
+        } else if !(traits.by_ring && stored) {
+            self.conversation(batch, i, (traits, named), (interval, read + written));
+        }
+        if traits.io && stored {
+            if traits.by_ring {
+                // Its thread does other things in the meantime.
+                self.in_flight.push(interval);
+                thread.add_request(read);
+            } else {
+                self.file_call(traits, file, interval);
+                thread.add_call(interval, read, named.data);
+            }
+            thread.requests += traits.requests as u64;
+            self.access(batch, i, (row, traits), batch.ret[i] < 0 && batch.ret[i] != ABSENT);
+        } else if traits.span {
+            process.compute_ns += if traits.class == Class::Compute { batch.dur[i] as u64 } else { 0 };
+            self.span(traits, interval, thread);
+        } else if awaits_file {
+            self.file_call(traits, file, interval);
+            thread.add_wait_for_requests(interval, named.data && !self.only_writes(file));
+        } else if traits.unseen {
+            self.counted.unseen_requests += batch.ret[i].max(0) as u64;
+        } else if traits.idle || traits.io && traits.class == Class::Read {
+            process.idle_ns += if traits.by_ring { 0 } else { batch.dur[i] as u64 };
+            self.wait(file, interval, read > 0, thread);
         }
     }
 

@@ -33,6 +33,12 @@ pub(in crate::summary) struct KindTraits {
     pub(in crate::summary) library: Option<Library>,
     /// How ranks make requests of MPI-IO by this call: see [`mode_of`].
     pub(in crate::summary) mode: &'static str,
+    /// Is a request through an io_uring ring: its thread does other things in the meantime.
+    pub(in crate::summary) by_ring: bool,
+    /// Enters the kernel for a ring: the thread executes requests or waits for them.
+    pub(in crate::summary) enters_ring: bool,
+    /// Reports results of a ring whose requests are not in the trace.
+    pub(in crate::summary) unseen: bool,
     /// Moves its bytes by calls that may have been recorded too.
     pub(in crate::summary) above: bool,
     /// Is a span of a device's track, which trains for a process and waits for none.
@@ -93,6 +99,9 @@ impl KindTraits {
             waits: call && is_wait(kind),
             net: call && *kind.cat == *Layer::Net.name(),
             idle: call && is_idle(kind),
+            by_ring: call && does_io(kind) && kind.name.starts_with(BY_RING),
+            enters_ring: call && *kind.name == *ENTERS_RING,
+            unseen: call && *kind.name == *UNSEEN,
             above: call && *kind.cat == *ABOVE,
             on_device: times_device(kind),
             generates: kind.origin == Origin::Span && *kind.name == *GENERATE,
@@ -106,7 +115,7 @@ impl KindTraits {
             },
             stream: stream(&kind.cat, kind.class == Class::Write),
             maps: call && *kind.name == *"mmap",
-            closes: call && ["close", "fclose"].contains(&&*kind.name),
+            closes: call && ["close", "fclose", "io_uring_close"].contains(&&*kind.name),
             sizes: call && SIZING.contains(&&*kind.name),
             locks: call && ["fcntl", "flock", "lockf"].contains(&&*kind.name),
             step: if call && library.is_none() { step_of(kind) } else { None },
@@ -182,9 +191,17 @@ fn mode_of(kind: &Kind) -> &'static str {
 /// Returns `true` for calls that count as I/O: reads, writes, syncs and metadata calls. Calls of libraries do not count,
 /// because their calls on files are recorded too.
 pub fn is_io(kind: &Kind) -> bool {
-    let does_io = matches!(kind.class, Class::Read | Class::Write | Class::Metadata | Class::Sync);
-    does_io && !is_library_call(kind)
+    does_io(kind) && !is_library_call(kind)
 }
+
+fn does_io(kind: &Kind) -> bool {
+    matches!(kind.class, Class::Read | Class::Write | Class::Metadata | Class::Sync)
+}
+
+/// The prefix of requests through io_uring rings, and calls for rings.
+const BY_RING: &str = "io_uring_";
+const ENTERS_RING: &str = "io_uring_enter";
+const UNSEEN: &str = "io_uring_unseen";
 
 /// Spans in which a trainer waits for its next batch, by prefix of their name: dlio's and the benchmark's, PyTorch's
 /// profiler's, Lightning's.
@@ -221,10 +238,11 @@ pub fn is_idle(kind: &Kind) -> bool {
 }
 
 /// Calls whose success opens a file. `fdopen` attaches a stream to an open one.
-pub const OPENING: [&str; 7] = ["open", "openat", "creat", "mkstemp", "fopen", "freopen", "MPI_File_open"];
+pub const OPENING: [&str; 9] =
+    ["open", "openat", "creat", "mkstemp", "fopen", "freopen", "MPI_File_open", "io_uring_openat", "io_uring_openat2"];
 
 /// Calls whose success sets the size of a file. The effect of `fallocate` depends on its mode, which traces lack.
-const SIZING: [&str; 3] = ["truncate", "ftruncate", "posix_fallocate"];
+const SIZING: [&str; 4] = ["truncate", "ftruncate", "posix_fallocate", "io_uring_ftruncate"];
 
 pub fn opens(name: &str) -> bool {
     OPENING.contains(&name)

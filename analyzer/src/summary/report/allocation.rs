@@ -40,9 +40,12 @@ pub struct Allocation {
     /// `true` if the trace has too many waits and messages to determine their causes.
     #[serde(default)]
     pub waits_unexplained: bool,
-    /// Processes with an io_uring ring, whose requests are not in the trace.
+    /// Processes with requests through an io_uring ring that are not in the trace, and the number of these requests as
+    /// far as it is known.
     #[serde(default)]
     pub uring: u64,
+    #[serde(default)]
+    pub uring_requests: u64,
     /// Programs that were started without leaving a trace.
     #[serde(default)]
     pub untraced: Vec<UntracedProgram>,
@@ -56,6 +59,16 @@ impl Allocation {
 }
 
 impl Allocation {
+    /// Returns text such as `12 requests of 1 process through io_uring`, which are not in the trace.
+    pub fn unseen_requests(&self) -> String {
+        let processes = many(self.uring, "process", "processes");
+        let requests = match self.uring_requests {
+            0 => "requests".into(),
+            known => many(known, "request", "requests"),
+        };
+        format!("{requests} of {processes} through io_uring")
+    }
+
     /// Returns text such as `4 processes`, followed by the number of programs if it is larger.
     pub fn shown_processes(&self) -> String {
         let processes = many(self.pids, "process", "processes");
@@ -75,7 +88,7 @@ impl Section for Allocation {
         processes with at least one matching event count. A thread counts as an I/O thread if it made a call on a \
         file, and as a compute thread if it has a span of a compute category; it can be both. Lost events did not fit \
         into the tracer's memory and are missing from all numbers. Events that filters left out while tracing are \
-        counted separately. Requests through an io_uring are not calls, so they are missing too.";
+        counted separately. Requests through an io_uring are recorded when their results are seen; requests that were         not seen are missing, and their number is printed if it is known.";
     const FIELDS: &'static str = "\
         `hosts`, `processes` (program images: an exec starts a new one), `pids` (processes, each counted once), \
         `killed` (with a filter: only processes with matching events), `threads`, `io_threads`, `compute_threads` \
@@ -83,8 +96,8 @@ impl Section for Allocation {
         `filtered`, `names_lost` (names that did not fit), `misused_spans` (closed on a different thread, and not \
         recorded), `lost_run_unknown` (part of `lost`: events of processes whose run is unknown, if the report covers \
         one of several runs), `waits_unexplained` (whether the trace has too many waits and messages to compute their \
-        causes), `uring` (processes with an io_uring, whose requests are not in the trace), `untraced` (programs that \
-        were started but not traced, a list: `program`, `reason` (static, other-library or other-machine), `times`)";
+        causes), `uring` (processes with requests through an io_uring that are not in the trace), `uring_requests` \
+        (these requests, 0 if their number is unknown), `untraced` (programs that were started but not traced, a list: `program`, `reason` (static, other-library or other-machine), `times`)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/allocation.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
@@ -115,6 +128,7 @@ impl Section for Allocation {
             names_lost: processes.iter().map(|process| process.names_lost).sum(),
             misused_spans: processes.iter().map(|process| process.misused_spans).sum(),
             uring: with_rings(analysis, trace, &all),
+            uring_requests: analysis.counted.unseen_requests,
             untraced: untraced_of(analysis, trace, &partakers),
         }
     }
@@ -165,8 +179,7 @@ impl Section for Allocation {
             rows.push(("misused spans", format!("{}, closed on a different thread", grouped(who.misused_spans))));
         }
         if who.uring > 0 {
-            let processes = many(who.uring, "process", "processes");
-            rows.push(("io_uring", format!("{processes}; their requests through it are not in the trace")));
+            rows.push(("io_uring", format!("{} are not in the trace", who.unseen_requests())));
         }
         for program in &who.untraced {
             rows.push(("not traced", program.text()));
@@ -240,7 +253,8 @@ fn untraced_of(analysis: &Analysis, trace: &Trace, of: &[(&Process, &ProcessCoun
     found.into_iter().map(row).take(UNTRACED_MAX).collect()
 }
 
-/// Returns the number of processes with an io_uring ring.
+/// Returns the number of processes with an io_uring ring whose requests are not all in the trace: a ring whose requests
+/// are recorded has no name.
 fn with_rings(analysis: &Analysis, trace: &Trace, all: &[Process]) -> u64 {
     let files = trace.catalog.files();
     let is_ring = |user: &&u64| files.get((**user >> 32) as usize).is_some_and(|path| **path == *URING);

@@ -161,10 +161,7 @@ fn gaps(summary: &Summary) -> Vec<Fact> {
         (part >= LOST).then(|| Fact(Level::Medium, format!("{} lost", many(lost, "event is", "events are")))),
         unknown(&summary.damage).then(|| Fact(Level::Medium, "an unknown number of events is lost".into())),
         who.waits_unexplained.then(|| Fact(Level::Medium, "not all waits were analyzed".into())),
-        (who.uring > 0).then(|| {
-            let processes = many(who.uring, "process", "processes");
-            Fact(Level::Medium, format!("I/O of {processes} through io_uring is not in the trace"))
-        }),
+        (who.uring > 0).then(|| Fact(Level::Medium, format!("{} are not in the trace", who.unseen_requests()))),
         untraced(summary),
     ];
     missing.into_iter().flatten().collect()

@@ -26,18 +26,45 @@ pub struct MetadataUse {
 /// The functions of each group; the SQL has the same groups. `fdopen` creates a stream for an open file, so it does not
 /// count as an open.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("open", &["open", "openat", "creat", "mkstemp", "fopen", "freopen", "tmpfile", "MPI_File_open"]),
-    ("close", &["close", "fclose", "close_range", "closefrom", "MPI_File_close"]),
+    (
+        "open",
+        &[
+            "open",
+            "openat",
+            "creat",
+            "mkstemp",
+            "fopen",
+            "freopen",
+            "tmpfile",
+            "MPI_File_open",
+            "io_uring_openat",
+            "io_uring_openat2",
+        ],
+    ),
+    ("close", &["close", "fclose", "close_range", "closefrom", "MPI_File_close", "io_uring_close"]),
     ("stat", &STATS),
     ("list", &["opendir", "fdopendir", "readdir", "closedir", "scandir", "getdents64"]),
     ("seek", &["lseek", "fseek", "ftell", "rewind", "fgetpos", "fsetpos"]),
-    ("rename", &["rename", "renameat", "link", "linkat", "symlink", "symlinkat"]),
-    ("delete", &["unlink", "unlinkat", "remove", "rmdir"]),
+    (
+        "rename",
+        &[
+            "rename",
+            "renameat",
+            "link",
+            "linkat",
+            "symlink",
+            "symlinkat",
+            "io_uring_renameat",
+            "io_uring_linkat",
+            "io_uring_symlinkat",
+        ],
+    ),
+    ("delete", &["unlink", "unlinkat", "remove", "rmdir", "io_uring_unlinkat"]),
     ("map", &["mmap", "munmap", "mremap", "madvise"]),
 ];
 
 /// Calls that check whether a file exists, or read its size and other attributes.
-pub const STATS: [&str; 7] = ["stat", "lstat", "fstat", "fstatat", "statx", "access", "faccessat"];
+pub const STATS: [&str; 8] = ["stat", "lstat", "fstat", "fstatat", "statx", "access", "faccessat", "io_uring_statx"];
 
 /// The section on metadata calls.
 pub struct Metadata;
