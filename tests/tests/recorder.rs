@@ -159,7 +159,7 @@ fn processes_that_ended_before_the_period_keep_only_counts() {
     let steady = Steady { sandbox, calls: 0, recent: 0 };
     let mut events: Vec<_> = seen::read(&steady.sandbox.trace()).processes.iter().map(of_cat).collect();
     events.sort_unstable();
-    assert!(events.len() == 3 && events[1] == 0 && events[2] > 0, "of sh and the two programs: {events:?}");
+    assert!(events.len() == 4 && events[2] == 0 && events[3] > 0, "of sh, sleep and the two programs: {events:?}");
     let recording = &steady.report()["recorder"];
     assert!(recording["dropped"].as_u64() > Some(0), "{recording:#}");
     assert_eq!(recording["bytes_read"].as_u64(), Some(2 * contents.len() as u64), "{recording:#}");
