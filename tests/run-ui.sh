@@ -114,6 +114,7 @@ if [ -f "$library" ]; then
     prove "$address" --expect "$out/eight.figures.json"
     wait "$once" || { echo "--view failed after its trace was fetched" >&2; failed=1; }
     kill "$server"
+    . "$here/ui/archive.sh"
     . "$here/ui/examples.sh"
     . "$here/ui/objects.sh"
     . "$here/ui/pages.sh"

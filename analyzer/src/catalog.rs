@@ -101,6 +101,19 @@ pub struct Process {
     /// Resources that it was allowed to use, and its use of them.
     #[serde(default)]
     pub resources: Resources,
+    /// If it kept only the events of the last period.
+    #[serde(default)]
+    pub recorder: Option<Recorder>,
+}
+
+/// The events that a process kept as a flight recorder.
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
+pub struct Recorder {
+    /// Unix time from which it has all events; `None` if it has dropped none.
+    pub kept_from: Option<i64>,
+    pub dropped: u64,
+    /// Recorded events that are not in its counts, because it was killed.
+    pub uncounted: u64,
 }
 
 /// One host, or one boot of it.
@@ -409,6 +422,16 @@ impl Catalog {
             known.clock_spread_ns = known.clock_spread_ns.max(spread_ns);
         }
         *self.processes.write().expect("processes") = processes;
+    }
+
+    /// Returns the time from which all events of the selected processes are in the trace; `None` if none of them has
+    /// dropped events.
+    pub fn kept_from(&self, takes: impl Fn(&Process) -> bool) -> Option<i64> {
+        let processes = self.processes.read().expect("processes");
+        { processes.iter() }
+            .filter(|process| takes(process))
+            .filter_map(|process| process.recorder.as_ref()?.kept_from)
+            .max()
     }
 
     /// Returns a value for each process.

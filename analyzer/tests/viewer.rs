@@ -460,3 +460,129 @@ fn cut_without_a_filter_or_a_free_directory_is_rejected() {
     assert!(message.contains("is not an empty directory; give --cut a new one"), "{message}");
     assert_eq!(std::fs::read_to_string(Path::new(&small).join("notes")).unwrap(), "mine");
 }
+
+/// Returns the members of a zip, by its list: name and contents.
+fn zip_members(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let number =
+        |at: usize, length: usize| bytes[at..at + length].iter().rev().fold(0, |sum, b| sum << 8 | *b as usize);
+    let end = bytes.len() - 22;
+    assert_eq!(&bytes[end..end + 4], b"PK\x05\x06");
+    let (count, mut at) = (number(end + 10, 2), number(end + 16, 4));
+    let mut members = Vec::new();
+    for _ in 0..count {
+        assert_eq!(&bytes[at..at + 4], b"PK\x01\x02");
+        let (method, stored, name) = (number(at + 10, 2), number(at + 20, 4), number(at + 28, 2));
+        let (raw, head) = (number(at + 24, 4), number(at + 42, 4));
+        let start = head + 30 + number(head + 26, 2);
+        let stored = &bytes[start..start + stored];
+        let mut contents = Vec::new();
+        match method {
+            0 => contents.extend(stored),
+            _ => drop(flate2::read::DeflateDecoder::new(stored).read_to_end(&mut contents).unwrap()),
+        }
+        let mut sum = flate2::Crc::new();
+        sum.update(&contents);
+        assert_eq!((sum.sum() as usize, contents.len()), (number(at + 16, 4), raw));
+        members.push((String::from_utf8_lossy(&bytes[at + 46..at + 46 + name]).into_owned(), contents));
+        at += 46 + name;
+    }
+    members
+}
+
+/// Writes a profile of torch.profiler, with its zero a day before the events: an operator in a step, a step that overlaps
+/// it, and a marker.
+fn profile(path: &Path, host: &str, start_ts: i64) {
+    let zero = start_ts - 86_400_000_000_000;
+    let ts = |after_us: f64| 86_400_000_000.0 + after_us;
+    let text = format!(
+        r#"{{"schemaVersion": 1, "host_name": "{host}", "baseTimeNanoseconds": {zero}, "displayTimeUnit": "ms",
+        "traceEvents": [
+        {{"ph": "M", "name": "process_name", "ts": {:.3}, "pid": 1000, "tid": 0, "args": {{"name": "python"}}}},
+        {{"ph": "X", "cat": "user_annotation", "name": "step", "pid": 1000, "tid": 1000, "ts": {:.3}, "dur": 500.25}},
+        {{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1000, "tid": 1000, "ts": {:.3}, "dur": 100.001,
+          "args": {{"ts": 5, "shape": [1, "]"]}}}},
+        {{"ph": "X", "cat": "user_annotation", "name": "late", "pid": 1000, "tid": 1000, "ts": {:.3}, "dur": 900}},
+        {{"ph": "i", "name": "end", "s": "g", "pid": 1000, "tid": 1000, "ts": {:.3}}}
+        ], "traceName": "t.json"}}"#,
+        ts(0.0),
+        ts(1.5),
+        ts(2.125),
+        ts(400.0),
+        ts(2000.0)
+    );
+    std::fs::write(path, text).unwrap();
+}
+
+fn start_of(trace: &str) -> i64 {
+    query_rows(trace, &[], "select min(ts) from events").parse().unwrap()
+}
+
+#[test]
+fn archive_has_hosts_and_profiles_on_one_clock() {
+    let folder = temp_dir("archive");
+    let trace = trace(&folder, &Plan { processes: 5, ..Plan::default() });
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let start = start_of(&trace);
+    profile(Path::new(&path("torch.json")), "node1", start);
+    let message = succeeds(&[&trace, &path("torch.json"), "--export", &path("run.zip")]);
+    assert!(message.contains("1 slice that overlap"), "{message}");
+    let members = zip_members(&std::fs::read(path("run.zip")).unwrap());
+    let names: Vec<_> = members.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["perfetto_manifest.json", "node0.pftrace", "node1.pftrace", "node1-torch.json"]);
+    let manifest: serde_json::Value = serde_json::from_slice(&members[0].1).unwrap();
+    let pinned = &manifest["perfetto_manifest"]["files"][2];
+    assert_eq!((&pinned["machine"]["name"], &pinned["path"]), (&"node1".into(), &"node1-torch.json".into()));
+    let clock = serde_json::json!({"file": "node1.pftrace", "machine": "node1", "clock": "BOOTTIME"});
+    assert_eq!((&pinned["clocks"]["sync_to"], &pinned["clocks"]["offset_ns"]), (&clock, &0.into()));
+    // All events of dlio are there, at their times.
+    for (name, bytes) in &members[1..3] {
+        std::fs::write(path(name), bytes).unwrap();
+    }
+    let hosts = [path("node0.pftrace"), path("node1.pftrace")];
+    assert_eq!(count(&hosts[0], &[]) + count(&hosts[1], &[]), count(&trace, &[]));
+    assert_eq!(start_of(&hosts[0]).min(start_of(&hosts[1])), start);
+    // Times of the profile count from the same zero, exact to the nanosecond; the rest is unchanged.
+    let shown: serde_json::Value = serde_json::from_slice(&members[3].1).unwrap();
+    assert_eq!(shown["baseTimeNanoseconds"], generator::OFFSET);
+    let events = shown["traceEvents"].as_array().unwrap();
+    let after = |event: &serde_json::Value| {
+        let us = event["ts"].as_f64().unwrap();
+        ((us * 1000.0).round() as i64 + generator::OFFSET) - start
+    };
+    assert_eq!(events[..5].iter().map(after).collect::<Vec<_>>(), [0, 1_500, 2_125, 400_000, 2_000_000]);
+    assert_eq!(events[2]["args"], serde_json::json!({"ts": 5, "shape": [1, "]"]}));
+    assert_eq!((&events[1]["tid"], &events[3]["tid"]), (&1000.into(), &100_001_000.into()));
+    assert_eq!(events[5]["args"]["name"], "thread 1000 (overlapping)");
+    assert_eq!((shown["traceName"].as_str(), events.len()), (Some("t.json"), 6));
+}
+
+#[test]
+fn profiles_that_cannot_be_aligned_are_rejected() {
+    let folder = temp_dir("unaligned");
+    let trace = trace(&folder, &Plan { events: 3000, ..Plan::default() });
+    let (start, path) = (start_of(&trace), folder.path().join("torch.json"));
+    let text = path.display().to_string();
+    let out = folder.path().join("run.zip").display().to_string();
+    let refusal = || {
+        let message = fails(&[&trace, &text, "--export", &out]);
+        assert!(message.contains("cannot place") && message.contains("torch.json"), "{message}");
+        assert!(!Path::new(&out).exists());
+        message
+    };
+    profile(&path, "elsewhere", start);
+    assert!(refusal().contains("recorded on elsewhere, and the traces on node0, node1"));
+    profile(&path, "node0", start + 3_600_000_000_000);
+    assert!(refusal().contains("another run"));
+    profile(&path, "node0", start);
+    let whole = std::fs::read_to_string(&path).unwrap();
+    for (old, new, why) in [
+        ("\"baseTimeNanoseconds\"", "\"base\"", "no baseTimeNanoseconds"),
+        ("\"host_name\"", "\"host\"", "does not name its host"),
+    ] {
+        std::fs::write(&path, whole.replace(old, new)).unwrap();
+        let message = refusal();
+        assert!(message.contains(why), "{message}");
+    }
+    std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    assert!(refusal().contains("truncated"));
+}

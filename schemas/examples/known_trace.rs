@@ -286,7 +286,7 @@ fn hosts(stem: &str, events: u64) {
     let hosts: Vec<_> =
         members.iter().map(|(path, image, _)| bundle::Host { path, fields: &image.fields, offset_ns: None }).collect();
     let mut tar = Vec::new();
-    let manifest = ("manifest.json", bundle::manifest(&hosts).into_bytes());
+    let manifest = ("manifest.json", bundle::manifest(&hosts, &[]).into_bytes());
     let traces = members.iter().map(|(name, ..)| name.as_str()).zip(packed);
     for (name, bytes) in [manifest].into_iter().chain(traces) {
         tar.extend_from_slice(&bundle::member_head(name, bytes.len() as u64));

@@ -22,6 +22,7 @@ pub const CONVERT: &str = "DLIO_TRACE_CONVERT";
 pub const CONVERT_LATER: &str = "later";
 pub const MODE: &str = "DLIO_TRACE_MODE";
 pub const MAX_MB: &str = "DLIO_TRACE_MAX_MB";
+pub const LAST: &str = "DLIO_TRACE_LAST";
 pub const INCLUDE: &str = "DLIO_TRACE_INCLUDE";
 pub const EXCLUDE: &str = "DLIO_TRACE_EXCLUDE";
 pub const ALL: &str = "DLIO_TRACE_ALL";
@@ -79,6 +80,14 @@ pub const VARIABLES: &[Variable] = &[
         default: "",
         meaning: "Record events until a process's .dlt has this size, then only count them, as with summary. A trace \
             whose .pftrace would be larger remains a .dlt.",
+    },
+    Variable {
+        name: LAST,
+        values: "DURATION",
+        default: "",
+        meaning: "Keep only the events of this last period, such as 10m, 30s or 2h, in a .dlt, and counts of all events: \
+            a process that runs for days writes a trace of limited size. Not with DLIO_TRACE_MODE=summary or \
+            DLIO_TRACE_MAX_MB.",
     },
     Variable {
         name: INCLUDE,

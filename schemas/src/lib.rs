@@ -29,4 +29,4 @@ pub mod text;
 pub use event::{clock, evidence, ops, record};
 pub use export::{chrome, dftracer};
 pub use native::objects;
-pub use text::{control_groups, decimal, io_limits, process_stat, readable, secrets, visible, words};
+pub use text::{control_groups, decimal, durations, io_limits, process_stat, readable, secrets, visible, words};

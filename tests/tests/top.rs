@@ -128,6 +128,30 @@ fn calls_count_once_across_a_full_trace() {
 }
 
 #[test]
+fn calls_of_a_flight_recorder_are_counted_once() {
+    let sandbox = Sandbox::new("top.recorder").unwrap();
+    let mut worker = Worker::start(&sandbox, (READS, OPENS), &[("DLIO_TRACE_LAST", "1s".into())]);
+    assert_exact(&seen(&sandbox), 1, 1);
+    let dlt = || {
+        std::fs::read_dir(sandbox.trace())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .find(|path| path.extension().is_some_and(|e| e == "dlt"))
+    };
+    let inode = || std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(dlt().unwrap()).unwrap());
+    let (first, mut steps) = (inode(), 1);
+    // Until the file has been replaced.
+    while inode() == first && steps < 1000 {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        worker.step();
+        steps += 1;
+    }
+    assert!(steps < 1000);
+    assert_exact(&seen(&sandbox), 1, steps);
+    worker.end();
+}
+
+#[test]
 fn several_processes_are_shown_together() {
     let sandbox = Sandbox::new("top.several").unwrap();
     let mut workers: Vec<_> = (0..3).map(|_| Worker::start(&sandbox, (READS, OPENS), &[])).collect();

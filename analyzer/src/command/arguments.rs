@@ -100,7 +100,8 @@ pub struct Arguments {
     pub parquet: Option<PathBuf>,
 
     /// Write the events for a viewer; the extension of FILE selects the format (repeatable): .pftrace for ui.perfetto.dev, .tar
-    /// for the same with one file per host (viewer v58 or later), .json and .json.gz for Chrome's trace events, .pfw and .pfw.gz
+    /// for the same with one file per host (viewer v58 or later), .zip for an archive with one file per host and the profiles of
+    /// torch.profiler among TRACE, all on one timeline, .json and .json.gz for Chrome's trace events, .pfw and .pfw.gz
     /// for DFTracer's tools
     #[arg(long, value_name = "FILE", value_parser = parse_path)]
     pub export: Vec<PathBuf>,
@@ -256,6 +257,7 @@ Examples:
   dlio-analyze --tables
   dlio-analyze trace/ --sql @slow.sql --format csv
   dlio-analyze trace/ --export all.pftrace --from 10s --to 20s
+  dlio-analyze trace/ torch/*.json.gz --export run.zip
   dlio-analyze trace/ --view --epoch 2 --rank 0
   dlio-analyze trace/ --cut small/ --step 4210..4220 --rank 3
   dlio-analyze before/ --compare after/ --fail-if 'step.mean_s > +5%'

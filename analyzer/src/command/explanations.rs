@@ -36,7 +36,7 @@ pub fn sections() -> impl TypedValueParser<Value = String> {
 }
 
 /// Titles in the report that are neither a section's name nor the start of its meaning.
-const TITLES: [(&str, &str); 15] = [
+const TITLES: [(&str, &str); 16] = [
     ("jobs", "Job"),
     ("time", "Time"),
     ("functions", "Calls on files"),
@@ -49,6 +49,7 @@ const TITLES: [(&str, &str); 15] = [
     ("patterns", "Names of files"),
     ("damage", "Notes"),
     ("damage", "Remarks"),
+    ("recorder", "Flight recorder"),
     ("tally", "Counted while the programs ran"),
     ("allocation", "Processes and events"),
     ("dataset", "Files and bytes"),

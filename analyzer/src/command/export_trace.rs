@@ -69,6 +69,10 @@ pub fn exported(
     let count = || Export::new(&found, filter, choice.all, question.threads, &progress);
     let export = progress::counted(&progress, events, shown, count).map_err(Failure::Scratch)?;
     let Some(mut export) = export else { return Err(nothing_to_export(question, opened)) };
+    if choice.form.holds_profiles() {
+        let note = export.add_profiles(&found).map_err(Failure::Unaligned)?;
+        note.into_iter().for_each(|note| notice!("dlio-analyze: {note}"));
+    }
     if choice.form.draws_waits() && export.has_waits() {
         opened.analyse(question)?;
         if let Some(analysis) = &*opened.analysis.borrow() {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::outcome::{Outcome, report_damage};
 use super::progress;
@@ -181,5 +182,22 @@ fn filter(
         filter.from = filter.from.max(from);
         filter.to = filter.to.map_or(to, |own| Some(to.map_or(own, |to| own.min(to))));
     }
+    if filter.run.is_some() || runs.len() < 2 {
+        start_where_kept(&mut filter, trace)?;
+    }
     Ok(filter)
+}
+
+/// Excludes the time before which processes of a flight recorder lack events: without them it would look idle.
+fn start_where_kept(filter: &mut Filter, trace: &Trace) -> Result<(), Failure> {
+    let Some(kept_from) = trace.catalog.kept_from(|process| filter.takes_run_of(process)) else { return Ok(()) };
+    if filter.to.is_some_and(|to| to <= kept_from) {
+        let ago = Duration::from_nanos(kept_from.saturating_sub(trace.start()).max(0) as u64);
+        return Err(Failure::Window(format!(
+            "the window ends before the first event that the flight recorder kept (dlio trace --last), which is {ago:.1?} \
+             after the first event in the files"
+        )));
+    }
+    filter.from = filter.from.max(Some(kept_from));
+    Ok(())
 }

@@ -41,6 +41,11 @@ impl NameBook {
         self.blocks.insert(at, block);
     }
 
+    /// Forgets where blocks of strings are, because the file was replaced.
+    pub fn forget_blocks(&mut self) {
+        self.blocks.clear();
+    }
+
     /// Looks up these numbers in the ring and the file.
     pub fn learn<S: Store>(
         &mut self,

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -109,6 +110,8 @@ pub struct Watched {
     /// How far the file was read, and whether the previous snapshot stopped at the same position.
     at: usize,
     is_stuck: bool,
+    /// The number of the file: a flight recorder replaces it.
+    inode: u64,
     /// The sequence numbers of the last blocks per stream.
     written: HashMap<u32, Vec<u32>>,
     standing: Standing,
@@ -142,6 +145,7 @@ impl Watched {
             names: NameBook::default(),
             at: FILE_HEADER,
             is_stuck: false,
+            inode: 0,
             written: HashMap::new(),
             standing: Standing::default(),
             looked_ns: 0,
@@ -161,7 +165,11 @@ impl Watched {
         // Read the file after the ring: a half that became a block in between is then in both, and sequence numbers
         // reveal it.
         let file = FileStore::open(&self.file).ok();
-        let blocks = file.as_ref().map_or(Vec::new(), |file| self.new_blocks(file));
+        let mut blocks = file.as_ref().map_or(Vec::new(), |file| self.new_blocks(file));
+        if live.fields.get(key::LAST_NS).is_some() {
+            // The table of a flight recorder counts the events of blocks, too.
+            blocks.clear();
+        }
         let (decoded, times) = match &file {
             Some(file) => self.decode_some(&blocks, blocks_max, file, opener),
             None => (Counts::default(), 1.0),
@@ -221,6 +229,11 @@ impl Watched {
     /// Returns the blocks of events written since the previous call; remembers the blocks of strings.
     fn new_blocks(&mut self, file: &FileStore) -> Vec<EventBlock> {
         let mut found = Vec::new();
+        let inode = std::fs::metadata(&self.file).map_or(0, |found| found.ino());
+        if std::mem::replace(&mut self.inode, inode) != inode {
+            (self.at, self.is_stuck) = (FILE_HEADER, false);
+            self.names.forget_blocks();
+        }
         let from = self.at;
         // Keep only sequences of earlier calls: halves may have become many blocks since the ring was read.
         for sequences in self.written.values_mut() {

@@ -4,17 +4,18 @@
 //! one slice, with a note; `all` writes every event regardless of their number. Traces of other tools are not exported:
 //! data that dlio's tables lack would be lost.
 //!
-//! Reading order: `selection` (which events), `overview` (for too many of them), `waits` (the waits of trainers),
+//! Reading order: `selection` (which events), `overview` (for too many of them), `profiles` (of PyTorch), `waits` (the waits of trainers),
 //! `forms` (the formats), [`serve`] (how a browser opens them).
 
 pub mod forms;
 mod overview;
+mod profiles;
 mod request;
 mod selection;
 pub mod serve;
 mod waits;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -31,10 +32,12 @@ use crate::load::inputs::InputFiles;
 use crate::load::native::reader::process_of;
 use crate::load::recorded::{self, Recorded};
 use crate::scan::Progress;
+use crate::summary::figures::units::many;
 use crate::summary::tree::names;
 use crate::summary::waits::trainers::Waits;
 use forms::Form;
 use overview::{EVENTS_MAX, Lengths, MergeThreshold};
+use profiles::Profile;
 use waits::PlacedWait;
 
 /// The result of an export.
@@ -68,6 +71,7 @@ pub struct Export<'f> {
     has_waits: bool,
     waits: Vec<PlacedWait>,
     machines: Vec<Samples>,
+    profiles: Vec<Profile>,
 }
 
 impl<'f> Export<'f> {
@@ -87,7 +91,9 @@ impl<'f> Export<'f> {
         let coarseness = if all { None } else { coarseness(&processes, &lengths, threads) };
         let events = lengths.total();
         let (waits, machines) = (Vec::new(), companion_files::samples(&found.machines));
-        Ok((events > 0).then_some(Export { processes, filter, events, coarseness, has_waits, waits, machines }))
+        let profiles = Vec::new();
+        let export = Export { processes, filter, events, coarseness, has_waits, waits, machines, profiles };
+        Ok((events > 0).then_some(export))
     }
 
     /// Returns `true` if waits of trainers may be drawn in addition to the events.
@@ -98,6 +104,20 @@ impl<'f> Export<'f> {
     /// Draws these waits in addition to the events.
     pub fn draw(&mut self, waits: &Waits, catalog: &Catalog) {
         self.waits = waits::placed(waits, catalog, &self.processes);
+    }
+
+    /// Adds the profiles of torch.profiler among the files; returns why one cannot be placed on the timeline, or a note
+    /// on them.
+    pub fn add_profiles(&mut self, found: &InputFiles) -> Result<Option<String>, String> {
+        self.profiles = profiles::open_all(found, &self.processes)?;
+        share_offsets(&mut self.processes);
+        let moved: usize = self.profiles.iter().map(Profile::moved).sum();
+        Ok((moved > 0).then(|| {
+            format!(
+                "{} that overlap others of their thread are on further tracks",
+                many(moved as u64, "slice", "slices")
+            )
+        }))
     }
 
     /// Returns the number of events that will be read again for writing: the total for progress.
@@ -151,6 +171,21 @@ impl<'f> Export<'f> {
         }
         hosts
     }
+}
+
+/// Gives all processes of a boot the smallest of their offsets to Unix time: a reading that was interrupted between two
+/// clocks is too large.
+fn share_offsets(processes: &mut [Recorded]) {
+    let mut offsets: HashMap<_, i64> = HashMap::new();
+    let boot = |process: &Recorded| {
+        let (name, boot) = process.host();
+        (name.map(str::to_string), boot.map(str::to_string))
+    };
+    for process in processes.iter() {
+        let least = offsets.entry(boot(process)).or_insert(i64::MAX);
+        *least = process.clock.real_offset_ns.min(*least);
+    }
+    processes.iter_mut().for_each(|process| process.clock.real_offset_ns = offsets[&boot(process)]);
 }
 
 /// Names processes after their scripts and their indexes among workers.

@@ -14,6 +14,7 @@
 //! output_places     checks that outputs can be written
 //! analyzer          runs `dlio-analyze` on a trace
 //! trace             `dlio trace`
+//! expiry            events of ended processes in `dlio trace --last`
 //! trace_tasks       several `dlio trace` of one job
 //! bench_traced      `dlio bench --trace`
 //! ```
@@ -23,6 +24,7 @@ pub mod bench_traced;
 pub mod check;
 pub mod compare_layouts;
 pub mod completions;
+mod expiry;
 pub mod foreign_options;
 pub mod manual;
 mod output_places;

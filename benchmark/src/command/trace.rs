@@ -13,6 +13,7 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use dlio_schemas::durations;
 use dlio_schemas::env;
 use dlio_schemas::native::file::Image;
 use dlio_schemas::ops::{Layer, OPS};
@@ -22,6 +23,7 @@ use dlio_tracer::programs::{self, Loading};
 use dlio_tracer::spool::{self, Stranded};
 use dlio_tracer::untraced::{self, Untraced};
 
+use crate::command::expiry::Expiry;
 use crate::command::trace_tasks::{Task, Turn};
 use crate::command::{analyzer, output_places};
 use crate::failure::{Failure, Outcome};
@@ -37,6 +39,7 @@ use crate::system::{locate, terminal};
   dlio trace -o /scratch/trace --include '/data/**' -- ./solver input.nml
   dlio trace --format native -- mpirun -n 4 ./app          always one file per process
   dlio trace --mode summary -- ./runs_for_days             counts in constant memory, without events
+  dlio trace --last 10m -- ./runs_for_days                 counts, and the last ten minutes in full
 
 Exit status: that of the command; 128+n if signal n killed it; 127 if the command does not exist, 126 if it cannot be \
 executed; 2 or 4, without starting the command, if the trace directory or the tracer's library cannot be used")]
@@ -54,6 +57,10 @@ pub struct Options {
     /// Record events until a process's trace has this size, then only count, as with `--mode summary`
     #[arg(long, value_name = "MEGABYTES", value_parser = megabytes)]
     max_mb: Option<u64>,
+    /// Keep only the events of this last period in full, such as 10m, 30s or 2h, and counts of all events: for runs
+    /// that last days
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with_all = ["mode", "max_mb"])]
+    last: Option<u64>,
     /// Record only matching files: `data/**`, `*.npz`, `part-[0-9].{h5,npz}`, a directory; can be repeated
     #[arg(long, value_name = "GLOB")]
     include: Vec<String>,
@@ -104,6 +111,11 @@ fn megabytes(typed: &str) -> Result<u64, String> {
         Ok(megabytes) => Ok(megabytes),
         Err(_) => Err("expected a whole number of megabytes, at least 1, or a size such as 2GB".into()),
     }
+}
+
+/// Parses the period that a flight recorder keeps, for clap.
+fn duration(typed: &str) -> Result<u64, String> {
+    durations::parse(typed).ok_or_else(|| format!("expected {}", durations::EXPECTED))
 }
 
 /// Refuses features of other tracers, and suggests the alternative.
@@ -157,7 +169,9 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let first = || FirstSample::take(&folder, options.umask());
     let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
     let started = |first: FirstSample| sampler = first.go_on();
+    let expiry = options.last().and_then(|last| Expiry::begin(&folder, last));
     let ended = processes::run_in_front(&mut command, &variables, Outliving::Allowed, first, started);
+    expiry.into_iter().for_each(Expiry::finish);
     let machine = sampler.map(Sampler::finish).unwrap_or_default();
     let (pid, status) = match ended {
         Ok(ended) => ended,
@@ -335,7 +349,9 @@ impl Options {
     /// Translates the options into environment variables.
     fn pass_on(&self, variables: &mut Variables) {
         let max_mb = self.max_mb.map(|megabytes| megabytes.to_string());
-        for (name, value) in [(env::FORMAT, &self.format), (env::MODE, &self.mode), (env::MAX_MB, &max_mb)] {
+        let last = self.last.map(|ns| format!("{}ms", ns / 1_000_000));
+        let set = [(env::FORMAT, &self.format), (env::MODE, &self.mode), (env::MAX_MB, &max_mb), (env::LAST, &last)];
+        for (name, value) in set {
             if let Some(value) = value {
                 variables.set(name, value);
             }
@@ -354,6 +370,12 @@ impl Options {
         if self.share {
             variables.set(env::UMASK, format!("{SHARED:03o}"));
         }
+    }
+
+    /// Returns the period whose events are kept, by option or environment; `None` for all.
+    fn last(&self) -> Option<Duration> {
+        let ns = self.last.or_else(|| durations::parse(&inherited_variable(env::LAST)?))?;
+        Some(Duration::from_nanos(ns))
     }
 
     /// Returns the patterns that restrict recording, if there are any.

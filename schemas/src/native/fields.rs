@@ -58,6 +58,12 @@ pub mod key {
     pub const INCOMPLETE: &str = "incomplete";
     /// Events in the table of counts; zero if the table could not be written.
     pub const COUNTED: &str = "counted";
+    /// Length of the period whose events a flight recorder keeps, in nanoseconds. In such a trace the table of counts
+    /// covers all events, including the recorded ones.
+    pub const LAST_NS: &str = "last_ns";
+    /// Boot time before which events of a flight recorder may be missing, and the number of those that it has dropped.
+    pub const KEPT_FROM_BOOT_NS: &str = "kept_from_boot_ns";
+    pub const DROPPED: &str = "dropped";
     pub const FILTERED: &str = "filtered";
     /// CPU time of the tracer itself in nanoseconds.
     pub const TRACER_NS: &str = "tracer_ns";

@@ -102,6 +102,8 @@ pub struct Image {
     pub open_spans: Vec<OpenSpan>,
     /// The counts that replace events.
     pub tally: Option<Tallied>,
+    /// The counts of all events of a flight recorder, including those in blocks.
+    pub totals: Option<Tallied>,
     pub lost: u64,
     pub filtered: u64,
     pub misused_spans: u64,
@@ -167,7 +169,9 @@ impl Image {
         match image.fields.number::<u64>(key::COUNTED) {
             Some(1..) if !table.is_empty() => image.take_tally(Tallied::from_bytes(&table)),
             // Without an ending these are chunks of a table: its events happened, but their details are unknown.
-            None if !table.is_empty() => image.torn_table = Tallied::from_bytes(&table).map_or(0, |tally| tally.events),
+            None if !table.is_empty() && !image.keeps_last() => {
+                image.torn_table = Tallied::from_bytes(&table).map_or(0, |tally| tally.events)
+            }
             _ => {}
         }
         Ok(image)
@@ -227,7 +231,8 @@ impl Image {
 
     /// Returns `true` if it contains only the data that [`Image::of_blocks`] accepts.
     pub fn is_of_blocks_alone(&self) -> bool {
-        let holds_more = self.has_ring || self.tally.is_some() || !self.leftovers.is_empty();
+        let has_counts = self.tally.is_some() || self.totals.is_some();
+        let holds_more = self.has_ring || has_counts || !self.leftovers.is_empty();
         !holds_more && self.open_spans.is_empty() && self.names.iter().next().is_none() && self.damage.is_empty()
     }
 
@@ -271,9 +276,11 @@ impl Image {
             }
         }
         // The chunks in the blocks belong to a table that was being written.
-        self.tally = None;
+        (self.tally, self.totals) = (None, None);
         if let Some(tally) = &ring.tally {
             self.take_tally(tally.clone());
+        }
+        if self.tally.is_some() {
             let halves = ring.segments.iter().flat_map(|segment| &segment.halves);
             let added = halves.filter(|half| half.is_full).map(|half| half.records.len()).max();
             self.twice_most = added.unwrap_or(0).min(tally::TOGETHER_MAX) as u64;
@@ -298,6 +305,11 @@ impl Image {
     /// Returns `true` if the trace contains the ending of its process.
     pub fn has_ended(&self) -> bool {
         self.fields.get(key::ENDED).is_some()
+    }
+
+    /// Returns `true` if its process kept the events of the last period only: a flight recorder.
+    pub fn keeps_last(&self) -> bool {
+        self.fields.get(key::LAST_NS).is_some()
     }
 
     /// Returns the number of events missing in addition to those counted as lost; `None` if unknown.
@@ -390,6 +402,7 @@ impl Image {
 
     fn take_tally(&mut self, tally: Result<Tallied, Damage>) {
         match tally {
+            Ok(tally) if self.keeps_last() => self.totals = Some(tally),
             Ok(tally) => self.tally = Some(tally),
             Err(damage) => self.damage.push((0, damage)),
         }

@@ -10,4 +10,4 @@ pub mod read;
 pub mod write;
 
 pub use crate::export::lanes;
-pub use write::{activity, bundle};
+pub use write::{activity, bundle, zip};

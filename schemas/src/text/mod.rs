@@ -2,10 +2,11 @@
 //!
 //! Reading order: [`words`] (a typo and the intended word), [`readable`] (bytes that are not UTF-8), [`visible`]
 //! (text for terminals), [`secrets`] (command lines without passwords), [`process_stat`] (the kernel's line about a
-//! process), [`decimal`] (digits), [`control_groups`] (the resources of a process), [`io_limits`] (its limits on block devices).
+//! process), [`decimal`] (digits), [`durations`] (`10m`), [`control_groups`] (the resources of a process), [`io_limits`] (its limits on block devices).
 
 pub mod control_groups;
 pub mod decimal;
+pub mod durations;
 pub mod io_limits;
 pub mod process_stat;
 pub mod readable;

@@ -111,7 +111,8 @@ impl ConvertRun<'_> {
         let events = image.events();
         let is_fit = events <= self.events_max && events.saturating_mul(EXPORTED_EVENT) <= self.bytes_max;
         let order = (number(key::START_BOOT_NS), number(key::IMAGE), number(key::PID));
-        (is_whole && is_ours && is_fit && image.tally.is_none()).then_some(PendingImage { path, events, order })
+        let has_all = image.tally.is_none() && !image.keeps_last();
+        (is_whole && is_ours && is_fit && has_all).then_some(PendingImage { path, events, order })
     }
 
     /// Groups the images that share a file.

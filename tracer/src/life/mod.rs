@@ -6,10 +6,11 @@
 //! ```
 //!
 //! Reading order: [`lifecycle`], [`environment`] (children are traced too), [`programs`] (programs that can be
-//! traced), [`untraced`] (started programs that cannot), [`shutdown`], [`finish`], [`convert_run`].
+//! traced), [`untraced`] (started programs that cannot), [`shutdown`], [`finish`], [`convert_run`], [`expired`] (flight recorders).
 
 pub mod convert_run;
 pub mod environment;
+pub mod expired;
 pub mod finish;
 pub mod lifecycle;
 pub mod programs;

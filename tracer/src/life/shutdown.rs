@@ -86,7 +86,7 @@ fn write_all(ended: &[u8]) -> ClosedImage {
     let written = write_table() && drain::left() == 0 && append_ending(ended) && !blocks::are_gone();
     let has_ring = ring_file::is_in_file() && (written || !is_ring_gone());
     if !written {
-        if tally::is_copy() {
+        if tally::is_on() && tally::is_copy() {
             drain::leave(tally::drop_copy());
         }
         if blocks::are_gone() {
@@ -134,7 +134,7 @@ fn ring_holds_all() -> bool {
     let in_place = ring_file::is_in_file() && reserved_fds::get(reserved_fds::RING) < 0 && !config::get().has_spool();
     // A program may have removed the directory.
     let is_there = || trace_dirs::exists(ring_path());
-    in_place && ring_file::is_small() && !blocks::is_begun() && !tally::is_on() && is_there()
+    in_place && ring_file::is_small() && !blocks::is_begun() && !blocks::has_counted() && is_there()
 }
 
 /// Leaves everything in the ring, together with the way the process ended. Returns `false` if the ring has no space
@@ -192,7 +192,7 @@ fn stop_threads() -> bool {
 fn write_threads() {
     drain::begin_to_close();
     // Counts of a process that is about to end need no space in a file: until they are written, the ring has the events.
-    if tally::is_on() && !tally::has_table() && ring_file::is_whole() {
+    if blocks::has_counted() && !tally::has_table() && ring_file::is_whole() {
         tally::set_copy();
     }
     // Only now: until the threads were stopped, another one could have started the file.
@@ -242,7 +242,7 @@ fn account(writer: &mut FieldWriter, ended: &[u8], now: &Anchor, events: u64) {
     writer.number(key::END_BOOT_NS, now.boot_ns as i64);
     writer.number(key::CLOCK_HZ, rate as i64);
     writer.number(key::EVENTS, events as i64);
-    if tally::is_on() {
+    if blocks::has_counted() {
         writer.number(key::COUNTED, tally::events() as i64);
     }
     if write_errors::first() != 0 {

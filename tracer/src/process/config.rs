@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 use dlio_schemas::decimal::decimal;
+use dlio_schemas::durations;
 use dlio_schemas::env;
 use dlio_schemas::ops::Layer;
 
@@ -41,6 +42,8 @@ pub struct Config {
     pub counts: bool,
     /// Size of the trace above which events are counted.
     pub max_bytes: u64,
+    /// Length of the period whose events are kept; zero for all.
+    pub last_ns: u64,
     /// `true` if calls too short to have blocked are recorded, too.
     pub short_waits: bool,
     pub label: Vec<u8>,
@@ -100,6 +103,7 @@ impl Config {
                 0 => u64::MAX,
                 megabytes => megabytes.saturating_mul(1_000_000),
             },
+            last_ns: last_ns(),
             short_waits: all,
             label: list(env::LABEL),
             include: filter::absolute(&include, &cwd),
@@ -274,6 +278,30 @@ fn number(name: &str) -> u64 {
         complain(name, &value, "an integer");
         0
     })
+}
+
+/// The period whose events are kept. Summary mode and a maximum size contradict it, and prevail.
+fn last_ns() -> u64 {
+    let Some(value) = text(env::LAST) else { return 0 };
+    let parsed = std::str::from_utf8(&value).ok().and_then(durations::parse);
+    match parsed {
+        Some(_) if counts() || number(env::MAX_MB) > 0 => {
+            sys::say(&[
+                env::LAST.as_bytes(),
+                b" is ignored, because ",
+                env::MODE.as_bytes(),
+                b"=summary or ",
+                env::MAX_MB.as_bytes(),
+                b" is set",
+            ]);
+            0
+        }
+        Some(ns) => ns,
+        None => {
+            complain(env::LAST, &value, durations::EXPECTED);
+            0
+        }
+    }
 }
 
 /// Permissions removed from created files, as octal digits.

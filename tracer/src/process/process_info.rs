@@ -178,6 +178,9 @@ pub fn of_process(writer: &mut FieldWriter, now: &Anchor, pid: i32, machine: &Ma
     of_machine(writer, machine);
     usage::at_start(writer, pid, machine);
     of_job(writer);
+    if config::get().last_ns > 0 {
+        writer.number(key::LAST_NS, config::get().last_ns as i64);
+    }
     writer.text(key::TRACE_DIR, config::get().dir());
     writer.text(key::CWD, cwd);
     let mut shown = [0; COMMAND_MAX];

@@ -170,7 +170,14 @@ pub unsafe fn empty(thread: *mut Thread, half: *mut Half, forced: bool) -> bool 
         let written = match count {
             0 => true,
             _ if counts && !tally::add((*thread).tid, &records[..count], &(*half).counted) => return false,
-            _ => counts || write_block(thread, (stream, (*half).sequence), &survey, &records[..count]),
+            _ if counts => true,
+            _ => {
+                if ring_file::counts_too() {
+                    // All events of the block, at once: after a kill they are events that the ring has.
+                    tally::add((*thread).tid, &records[..count], &AtomicU32::new(0));
+                }
+                write_block(thread, (stream, (*half).sequence), &survey, &records[..count])
+            }
         };
         if written {
             header_page::count_lost((taken - count) as u64);

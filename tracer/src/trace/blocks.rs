@@ -17,7 +17,7 @@ use crate::process::config;
 use crate::thread::{reserved_fds, stack, thread_names};
 use crate::trace::disk_full::Tail;
 use crate::trace::files::{DLT_IDENTITY, LOCK, dlt_path, reopen_ring};
-use crate::trace::{files, header_page, ring_file, sigbus, tally, trace_dirs, write_errors};
+use crate::trace::{files, header_page, recent, ring_file, sigbus, tally, trace_dirs, write_errors};
 
 /// `true` while the image is being closed: the data written then matters more than the last events.
 pub static CLOSING: AtomicBool = AtomicBool::new(false);
@@ -42,6 +42,7 @@ pub fn begin() {
     FORBIDDEN.store(false, Relaxed);
     EVENTS.store(0, Relaxed);
     BYTES.store(0, Relaxed);
+    recent::begin();
 }
 
 /// Returns `true` if the file for blocks exists.
@@ -60,6 +61,11 @@ pub fn append(block: &[u8]) -> bool {
     if !is_begun() && !begin_dlt() {
         return false;
     }
+    let guard = if recent::is_on() { recent::FILE.take() } else { None };
+    if guard.is_none() && recent::is_on() {
+        // This thread was interrupted while it appended or replaced the file.
+        return false;
+    }
     let written = write(libc::O_APPEND, [block])
         || CLOSING.load(Relaxed) && make_room(block.len()) && write(libc::O_APPEND, [block]);
     let events = block::events_of(block) as u64;
@@ -69,6 +75,12 @@ pub fn append(block: &[u8]) -> bool {
         let bytes = BYTES.fetch_add(block.len() as u64, Relaxed) + block.len() as u64;
         if is_full(bytes) && !tally::is_on() {
             stop_recording();
+        }
+        if guard.is_some()
+            && let Some(shortened) = recent::shorten_if_due()
+        {
+            EVENTS.fetch_sub(shortened.dropped, Relaxed);
+            BYTES.store(shortened.bytes, Relaxed);
         }
     }
     written
@@ -98,9 +110,10 @@ pub fn events() -> u64 {
     EVENTS.load(Relaxed) + if tally::is_on() { tally::events() } else { 0 }
 }
 
-/// Returns `true` if events were counted rather than recorded, either all of them or the later ones.
+/// Returns `true` if the file lacks events that were counted: all of them, the later ones, or, in a flight recorder,
+/// the earlier ones.
 pub fn has_counted() -> bool {
-    tally::is_on()
+    tally::is_on() || recent::is_on()
 }
 
 /// Stops recording: the trace has reached its maximum size.

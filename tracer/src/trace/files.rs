@@ -61,7 +61,8 @@ pub struct Identity([AtomicU64; 2]);
 pub static DLT_IDENTITY: Identity = Identity([AtomicU64::new(0), AtomicU64::new(0)]);
 
 impl Identity {
-    fn note(&self, fd: i32) {
+    /// Notes an open file as the one that the path refers to.
+    pub fn note(&self, fd: i32) {
         let identity = sys::status(fd).map_or([0; 2], |found| found.identity);
         self.0.iter().zip(identity).for_each(|(place, number)| place.store(number, Relaxed));
     }

@@ -6,13 +6,14 @@
 //! ```
 //!
 //! Reading order: [`header_page`] and [`write_errors`] (counters and the first error), [`trace_dirs`] and [`files`]
-//! (paths), [`ring_file`], [`sigbus`], [`blocks`], [`tally`] (counts instead of blocks), [`disk_full`], [`spool`]
-//! (rings kept on another file system).
+//! (paths), [`ring_file`], [`sigbus`], [`blocks`], [`tally`] (counts instead of blocks), [`recent`] (only the last
+//! blocks), [`disk_full`], [`spool`] (rings kept on another file system).
 
 pub(crate) mod blocks;
 pub(crate) mod disk_full;
 pub(crate) mod files;
 pub(crate) mod header_page;
+pub(crate) mod recent;
 pub(crate) mod ring_file;
 pub mod sigbus;
 pub mod spool;

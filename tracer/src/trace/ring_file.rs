@@ -11,7 +11,7 @@ use dlio_schemas::native::ring::{SEGMENT_HEADER, SEGMENTS_START, Shape, header};
 use crate::kernel::sys;
 use crate::thread::{reserved_fds, stack};
 use crate::trace::files::{LOCK, reopen_ring};
-use crate::trace::{header_page, sigbus, tally, trace_dirs, write_errors};
+use crate::trace::{header_page, recent, sigbus, tally, trace_dirs, write_errors};
 
 /// Number of segments in the file, and the offset of the next one.
 static SEGMENTS: AtomicU32 = AtomicU32::new(0);
@@ -188,6 +188,11 @@ pub fn large_segment() -> Option<(*mut u8, u32)> {
 /// if there is none yet.
 pub fn counts_halves() -> bool {
     tally::is_on() && (tally::has_table() || map_table())
+}
+
+/// Returns `true` if full halves are counted in addition to becoming blocks.
+pub fn counts_too() -> bool {
+    recent::is_on() && (tally::has_table() || map_table())
 }
 
 #[cold]

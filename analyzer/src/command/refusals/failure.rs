@@ -30,6 +30,8 @@ pub enum Failure {
     NoRule(String),
     /// The nearest known topic, and the requested one.
     NoTopic(Option<&'static str>, String),
+    /// A profile cannot be placed on the timeline of the trace.
+    Unaligned(String),
     /// The time filters select nothing.
     Window(String),
     /// The port for a viewer cannot be used.
@@ -98,7 +100,9 @@ impl std::fmt::Display for Failure {
             }
             Failure::Write(error) => write!(f, "cannot write the result: {error}"),
             Failure::Destination(destination) => write!(f, "{destination}"),
-            Failure::NoEvents(why) | Failure::Window(why) | Failure::Cluster(why) => write!(f, "{why}"),
+            Failure::NoEvents(why) | Failure::Unaligned(why) | Failure::Window(why) | Failure::Cluster(why) => {
+                write!(f, "{why}")
+            }
             Failure::WithoutEffect(why) => write!(f, "cannot combine these options: {why}"),
             Failure::Rules(path, why) => write!(f, "{}: {why}", path.display()),
             Failure::NoRule(id) => write!(f, "unknown rule {id}; --findings lists all of them"),

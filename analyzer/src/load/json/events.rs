@@ -373,6 +373,20 @@ impl Header {
     }
 }
 
+/// The clock and the host of a profile of torch.profiler.
+pub struct ProfileHeader {
+    /// Unix time of its zero.
+    pub zero_ns: Option<i64>,
+    pub host: Option<String>,
+}
+
+/// Returns the header of a profile, and the offset at which its events start; `None` if the text has another form.
+pub fn profile_header(text: &[u8]) -> Option<(ProfileHeader, usize)> {
+    let at = before_events(text)?;
+    let Header { zero_ns, host, .. } = Header::read(&text[..at]);
+    Some((ProfileHeader { zero_ns, host }, at))
+}
+
 impl JsonParser {
     /// Creates a parser of a file, or of one piece of it; `place` is the index of the file in `hashes`.
     pub fn new(hashes: Arc<Hashes>, place: usize) -> JsonParser {

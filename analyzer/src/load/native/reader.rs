@@ -28,7 +28,7 @@ use dlio_schemas::secrets::masked_text;
 use super::image_files::{Export, FindSuccessors, NativeFiles, changed_just_now, stem};
 use super::index::Index;
 use crate::batch::{Batch, Columns, Wanted};
-use crate::catalog::{Catalog, Host, Process};
+use crate::catalog::{Catalog, Host, Process, Recorder};
 use crate::load::bytes::file_bytes::FileStore;
 use crate::load::bytes::trace_file::{self, StoredFile};
 use crate::load::sources::duplicates::Duplicates;
@@ -379,6 +379,7 @@ struct NativeSource {
     order: OnceLock<BTreeMap<(u32, u32), usize>>,
     open_spans: Vec<OpenSpan>,
     tally: Option<Tallied>,
+    totals: Option<Tallied>,
     last_tick: u64,
 }
 
@@ -404,6 +405,7 @@ impl NativeSource {
             order: OnceLock::new(),
             open_spans: image.open_spans,
             tally: image.tally,
+            totals: image.totals,
         }
     }
 
@@ -517,6 +519,10 @@ impl Source for NativeSource {
         self.tally.as_ref().map(|tallied| ProcessTally::new(tallied, self.resolver(catalog), catalog))
     }
 
+    fn totals(&self, catalog: &Catalog) -> Option<ProcessTally> {
+        self.totals.as_ref().map(|tallied| ProcessTally::new(tallied, self.resolver(catalog), catalog))
+    }
+
     fn start(&self) -> Option<i64> {
         let counted = self.tally.iter().flat_map(|tally| tally.rows.iter().map(|row| row.first));
         let blocks = self.blocks.iter().map(|block| block.header.first).chain(counted);
@@ -595,8 +601,21 @@ fn process(image: &Image, path: &Path, host: u32, clock: &Clock, offset: i64) ->
         names_lost: image.names_lost,
         misused_spans: image.misused_spans,
         clock_offset_ns: (!image.anchors.is_empty()).then_some(clock.real_offset_ns),
+        recorder: recorder(image, offset),
         ..process_of(&image.fields, path, host, offset, Some(last).filter(|_| image.events() > 0))
     }
+}
+
+/// Returns what a flight recorder kept; `None` for other processes.
+fn recorder(image: &Image, offset: i64) -> Option<Recorder> {
+    let number = |key| image.fields.number::<i64>(key);
+    let uncounted =
+        if image.has_ended() { 0 } else { image.leftovers.iter().map(|left| left.events.len() as u64).sum() };
+    image.keeps_last().then(|| Recorder {
+        kept_from: number(key::KEPT_FROM_BOOT_NS).map(|boot_ns| boot_ns.wrapping_add(offset)),
+        dropped: image.fields.number(key::DROPPED).unwrap_or(0),
+        uncounted,
+    })
 }
 
 /// Returns a process as described by its facts. `last` is the last boot time at which anything is known about it.
@@ -626,6 +645,7 @@ pub fn process_of(fields: &Fields, path: &Path, host: u32, offset: i64, last: Op
         source: path.display().to_string(),
         threads: threads(fields),
         resources: Resources::of(fields),
+        recorder: None,
     }
 }
 

@@ -83,6 +83,11 @@ pub trait Source: Send + Sync {
         None
     }
 
+    /// Returns the counts of all events of a flight recorder, including the recorded ones.
+    fn totals(&self, _catalog: &Catalog) -> Option<ProcessTally> {
+        None
+    }
+
     /// Returns the job that its file describes; once per file.
     fn job(&self) -> Option<&JobLog> {
         None

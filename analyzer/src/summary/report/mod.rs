@@ -44,6 +44,7 @@ pub mod non_file_calls;
 pub mod patterns;
 pub mod processes;
 pub mod ranks;
+pub mod recorder;
 pub mod runs;
 pub mod sampled;
 pub mod screen;
@@ -252,6 +253,8 @@ report! {
     #[serde(default)]
     passed_over: duplicate_files::PassedOvers,
     tally: counted::CountedInstead,
+    #[serde(default)]
+    recorder: recorder::Recorder,
 }
 
 impl Analysis {
@@ -260,6 +263,7 @@ impl Analysis {
         let mut summary = Summary::new(self, trace);
         processes::assign_roles(&mut summary);
         (summary.verdict, summary.headline) = headline::conclude(&summary, &pools(&trace.catalog, self));
+        recorder::qualify(&mut summary);
         summary
     }
 }

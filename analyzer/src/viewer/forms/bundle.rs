@@ -23,6 +23,7 @@ pub const KIND: Kind = Kind {
         Ok(Summary { events, bytes: out.stream_position()?, ..Summary::default() })
     },
     draws_waits: true,
+    holds_profiles: false,
     remark: |_, packing| perfetto::zstd_remark(packing),
 };
 
@@ -40,7 +41,7 @@ fn bundle(
     for (path, processes) in paths.iter().zip(hosts) {
         listed.push(bundle::Host { path, fields: &processes[0].fields, offset_ns: None });
     }
-    let manifest = bundle::manifest(&listed);
+    let manifest = bundle::manifest(&listed, &[]);
     member(out, bundle::MANIFEST, |out| out.write_all(manifest.as_bytes()))?;
     let mut events = 0;
     for (path, processes) in paths.iter().zip(hosts) {
@@ -73,7 +74,7 @@ fn member(
 
 /// Returns a name after the host, in characters that every tar and viewer accepts; the second boot of a host gets a
 /// number.
-fn member_name(hosts: &[Vec<&Recorded>], at: usize) -> String {
+pub(super) fn member_name(hosts: &[Vec<&Recorded>], at: usize) -> String {
     let host = |processes: &Vec<&Recorded>| {
         let name = processes[0].fields.get(key::HOST).unwrap_or("host");
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };

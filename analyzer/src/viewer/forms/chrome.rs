@@ -18,6 +18,7 @@ pub const KIND: Kind = Kind {
         write_processes(export, &processes, Box::new(writer), progress)
     },
     draws_waits: false,
+    holds_profiles: false,
     remark: |_, _| None,
 };
 

@@ -16,5 +16,6 @@ pub const KIND: Kind = Kind {
         write_processes(export, &all(export), Box::new(writer), progress)
     },
     draws_waits: false,
+    holds_profiles: false,
     remark: |_, _| None,
 };

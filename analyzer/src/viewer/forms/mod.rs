@@ -2,6 +2,7 @@
 //!
 //! To add one: a file here with its [`Kind`], and its lines below. An [`Exporter`] writes it.
 
+mod archive;
 mod bundle;
 mod chrome;
 mod dftracer;
@@ -27,7 +28,7 @@ use crate::load::recorded::Recorded;
 use crate::scan::Progress;
 
 /// In the order in which they are listed.
-pub const KINDS: &[&Kind] = &[&perfetto::KIND, &bundle::KIND, &chrome::KIND, &dftracer::KIND];
+pub const KINDS: &[&Kind] = &[&perfetto::KIND, &bundle::KIND, &archive::KIND, &chrome::KIND, &dftracer::KIND];
 
 /// A kind of export file.
 pub struct Kind {
@@ -41,6 +42,8 @@ pub struct Kind {
     write: Write,
     /// `true` if waits of trainers are drawn in addition to the events.
     draws_waits: bool,
+    /// `true` if profiles among the traces are added to it.
+    holds_profiles: bool,
     /// A note on the written file.
     remark: fn(&ExportResult, Packing) -> Option<String>,
 }
@@ -90,6 +93,11 @@ impl Form {
     /// Returns `true` if waits of trainers are drawn in it.
     pub fn draws_waits(self) -> bool {
         self.kind.draws_waits
+    }
+
+    /// Returns `true` if profiles among the traces are added to it.
+    pub fn holds_profiles(self) -> bool {
+        self.kind.holds_profiles
     }
 
     pub(super) fn cost(self) -> (u64, u64) {
@@ -249,7 +257,7 @@ mod tests {
         assert!(asked("--chrome", &["json", "pfw"], "x.json.gz") && asked("--perfetto", &["pftrace", "tar"], "x"));
         assert!(!asked("--chrome", &["json", "pfw"], "x.json.xz"));
         assert!(!asked("--perfetto", &["pftrace", "tar"], "x.pftrace.gz"));
-        assert!(parse_path("x.txt").unwrap_err().contains(".pftrace, .tar, .json, .json.gz, .pfw, .pfw.gz"));
+        assert!(parse_path("x.txt").unwrap_err().contains(".pftrace, .tar, .zip, .json, .json.gz, .pfw, .pfw.gz"));
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub const KIND: Kind = Kind {
         write(export, &processes, &options, out, progress)
     },
     draws_waits: true,
+    holds_profiles: false,
     remark: |written, packing| {
         let one_clock = (written.hosts > 1).then(|| {
             format!(
@@ -48,7 +49,7 @@ pub(super) fn write(
     export: &Export,
     processes: &[&Recorded],
     options: &write::Options,
-    out: &mut impl Write,
+    out: &mut (impl Write + ?Sized),
     progress: &Progress,
 ) -> io::Result<Summary> {
     let mut sink = |piece: &[u8]| out.write_all(piece);

@@ -112,22 +112,55 @@ pub struct Host<'a> {
 /// The name of the first member.
 pub const MANIFEST: &str = "manifest.json";
 
-/// Returns the content of the first member.
-pub fn manifest(hosts: &[Host]) -> String {
-    let files: Vec<_> = hosts.iter().map(|host| file_entry(host, hosts)).collect();
+/// Another file in the archive: a profile of a host, without clocks of its own, whose times are boot times of the hosts'
+/// files.
+pub struct Companion<'a> {
+    pub path: &'a str,
+    /// The index of its host.
+    pub host: usize,
+}
+
+/// Returns the content of the manifest.
+pub fn manifest(hosts: &[Host], companions: &[Companion]) -> String {
+    let names = machine_names(hosts);
+    let files = (0..hosts.len()).map(|at| file_entry(hosts, at, &names));
+    let others = companions.iter().map(|companion| {
+        let name = &names[companion.host];
+        let clocks = clocks("", hosts[companion.host].path, name, 0);
+        format!("{{\"path\":{},\"machine\":{{\"name\":{name}}}{clocks}}}", quoted(companion.path))
+    });
+    let files: Vec<_> = files.chain(others).collect();
     format!("{{\"perfetto_manifest\":{{\"version\":1,\"files\":[\n{}\n]}}}}\n", files.join(",\n"))
 }
 
-fn file_entry(host: &Host, hosts: &[Host]) -> String {
-    let name = quoted(host.fields.get(key::HOST).unwrap_or("unknown"));
-    let id = machine_id(host.fields);
-    let (path, first) = (quoted(host.path), quoted(hosts[0].path));
-    let clocks = host.offset_ns.map_or(String::new(), |offset| {
-        format!(
-            ",\"clocks\":[{{\"clock\":\"BOOTTIME\",\"sync_to\":{{\"file\":{first},\"clock\":\"BOOTTIME\"}},\"offset_ns\":{offset}}}]"
-        )
-    });
-    format!("{{\"path\":{path},\"machines\":[{{\"id\":{id},\"name\":{name}}}]{clocks}}}")
+/// Returns a name for each host, quoted. Hosts of one name get numbers: files with one name share a machine.
+fn machine_names(hosts: &[Host]) -> Vec<String> {
+    let name = |host: &Host| host.fields.get(key::HOST).unwrap_or("unknown").to_string();
+    let numbered =
+        |(at, host): (usize, &Host)| match hosts[..at].iter().filter(|other| name(other) == name(host)).count() {
+            0 => quoted(&name(host)),
+            before => quoted(&format!("{} {}", name(host), before + 1)),
+        };
+    hosts.iter().enumerate().map(numbered).collect()
+}
+
+fn file_entry(hosts: &[Host], at: usize, names: &[String]) -> String {
+    let (host, name) = (&hosts[at], &names[at]);
+    let own = format!("\"clock\":\"BOOTTIME\",\"machine\":{name},");
+    let clocks = host.offset_ns.map_or(String::new(), |offset| clocks(&own, hosts[0].path, &names[0], offset));
+    format!(
+        "{{\"path\":{},\"machines\":[{{\"id\":{},\"name\":{name}}}]{clocks}}}",
+        quoted(host.path),
+        machine_id(host.fields)
+    )
+}
+
+/// Returns the relation of a file's clock to the boot clock of a host's file.
+fn clocks(own: &str, file: &str, machine: &str, offset_ns: i64) -> String {
+    let file = quoted(file);
+    format!(
+        ",\"clocks\":{{{own}\"sync_to\":{{\"file\":{file},\"machine\":{machine},\"clock\":\"BOOTTIME\"}},\"offset_ns\":{offset_ns}}}"
+    )
 }
 
 fn quoted(text: &str) -> String {
@@ -182,9 +215,13 @@ mod tests {
         fields.set(key::BOOT_ID, "x");
         let id = machine_id(&fields);
         let host = |offset_ns| Host { path: "a.pftrace", fields: &fields, offset_ns };
-        let text = manifest(&[host(None), host(Some(-5))]);
+        let text = manifest(&[host(None), host(Some(-5))], &[Companion { path: "t.json", host: 0 }]);
         assert!(text.starts_with("{\"perfetto_manifest\""));
         assert!(text.contains(&format!("\"machines\":[{{\"id\":{id},\"name\":\"a\\\"b\"}}]}}")));
         assert!(text.contains("\"offset_ns\":-5"));
+        assert!(text.contains("\"name\":\"a\\\"b 2\""), "hosts of one name are two machines: {text}");
+        let pinned = "{\"path\":\"t.json\",\"machine\":{\"name\":\"a\\\"b\"},\"clocks\":{\"sync_to\":{\"file\":\"a.pftrace\",\
+            \"machine\":\"a\\\"b\",\"clock\":\"BOOTTIME\"},\"offset_ns\":0}}";
+        assert!(text.contains(pinned), "{text}");
     }
 }

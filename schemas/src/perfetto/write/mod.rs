@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`writer`] (the exporter, and a drawing of the file), [`process_packets`] (data written once per
 //! process), [`event`] (data written per thread and event), [`template`] (calls like the previous one), [`activity`]
-//! (counters), `waits` (waits of a training run), [`bundle`] (several hosts).
+//! (counters), `waits` (waits of a training run), [`bundle`] (several hosts), [`zip`] (an archive).
 
 pub mod activity;
 pub mod bundle;
@@ -11,5 +11,6 @@ mod process_packets;
 mod template;
 mod waits;
 pub mod writer;
+pub mod zip;
 
 pub use writer::{Options, Writer};
