@@ -217,7 +217,7 @@ fn trace_of_fio_equals_its_own_report() {
             let of = recorded.iter().filter(|(name, _)| name.contains(part));
             of.fold((0, 0), |sum, (_, counts)| (sum.0 + counts.0, sum.1 + counts.1))
         };
-        // A thread of the kernel submits, and fio calls nothing: results of unseen requests are counted.
+        // A thread of the kernel submits, and fio calls nothing: unseen requests are counted.
         match run.contains(&"--sqthread_poll") {
             true => assert_eq!(sum("read").0 + unseen(&sandbox).1, read.0, "{run:?}"),
             false => assert_eq!((sum("read"), sum("write"), unseen(&sandbox)), (read, written, (0, 0)), "{run:?}"),
