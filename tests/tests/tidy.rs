@@ -360,6 +360,7 @@ const UNSAFE: &[&str] = &[
     "tracer/src/trace/blocks.rs",
     "tracer/src/trace/files.rs",
     "tracer/src/trace/header_page.rs",
+    "tracer/src/trace/recent.rs",
     "tracer/src/trace/ring_file.rs",
     "tracer/src/trace/sigbus.rs",
     "tracer/src/trace/spool.rs",

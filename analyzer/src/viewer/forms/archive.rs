@@ -177,7 +177,7 @@ impl<W: Write> Packed<W> {
     }
 }
 
-/// Computes the checksum of what is written.
+/// Computes the checksum of the written bytes.
 struct Summed<W: Write> {
     out: Packed<W>,
     crc: Crc,
