@@ -41,7 +41,7 @@ pub fn serve(address: SocketAddr, mut watch: Watch) -> io::Result<()> {
     notice!("dlio-top: http://{address}/metrics for {}; Ctrl-C stops it", watch.dir().display());
     let mut latest = Latest { text: look(&mut watch), taken: Instant::now() };
     for stream in listener.incoming().flatten() {
-        // A client that goes away, or sends nothing, is none of the others' business.
+        // A client that disconnects, or sends nothing, does not affect other clients.
         let _ = answer(stream, &mut watch, &mut latest);
     }
     Ok(())
