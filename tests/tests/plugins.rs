@@ -9,10 +9,10 @@ use dlio_tests::imports::Imports;
 
 /// Directories of plug-ins, by crate; and files in them that others import for other reasons.
 const PLUGINS: &[(&str, &str, &[&str])] = &[
-    // Processes of Perfetto traces are exported again.
-    ("analyzer", "load/formats", &["perfetto"]),
-    // A tar contains traces for Perfetto, and DFTracer's lines cost as much as Chrome's.
-    ("analyzer", "viewer/forms", &["perfetto", "chrome"]),
+    // Processes of Perfetto traces are exported again, and profiles of PyTorch are added to archives.
+    ("analyzer", "load/formats", &["perfetto", "json_file"]),
+    // A tar and a zip contain traces for Perfetto with equal names, and DFTracer's lines cost as much as Chrome's.
+    ("analyzer", "viewer/forms", &["perfetto", "chrome", "bundle"]),
     ("analyzer", "findings/rules", &[]),
     // The functions common to all answers.
     ("analyzer", "command/answers", &["answer"]),

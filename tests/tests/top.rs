@@ -319,3 +319,62 @@ fn non_directory_is_rejected() {
         assert!(errors.contains(message), "{errors}");
     }
 }
+
+/// Returns the body of a response, and its status.
+fn scrape(port: u16, path: &str) -> (String, String) {
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
+    let mut response = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    (head.lines().next().unwrap().into(), body.into())
+}
+
+#[test]
+fn gauges_for_prometheus_are_the_rates_between_scrapes() {
+    let sandbox = Sandbox::new("top.listen").unwrap();
+    let mut worker = Worker::start(&sandbox, (READS, OPENS), &[]);
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut command = Command::new(artefacts::command("dlio-top").unwrap());
+    command.arg(sandbox.trace()).args(["--listen", &port.to_string()]).stderr(Stdio::piped());
+    let mut server = command.spawn().unwrap();
+    let mut line = String::new();
+    let mut printed = BufReader::new(server.stderr.take().unwrap());
+    printed.read_line(&mut line).unwrap();
+    assert!(line.contains(&format!("http://127.0.0.1:{port}/metrics")), "{line}");
+    // The next scrape is measured from the first snapshot, which is at least a second old.
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    let began = std::time::Instant::now();
+    worker.step();
+    let (status, body) = scrape(port, "/metrics");
+    let longest = began.elapsed().as_secs_f64() + 3.0;
+    assert_eq!(status, "HTTP/1.1 200 OK", "{body}");
+    let value = |name: &str| -> f64 {
+        let start = format!("{name}{{program=\"worker\"}} ");
+        let found = body.lines().find_map(|line| line.strip_prefix(&start));
+        found.unwrap_or_else(|| panic!("{name} is not in\n{body}")).parse().unwrap()
+    };
+    let read = value("dlio_read_bytes_per_second");
+    let all = (READS * 100) as f64;
+    assert!(read > all / longest && read < all, "{read} of {all} bytes in {longest} s at most");
+    assert_eq!((value("dlio_program_processes"), value("dlio_lost_events")), (1.0, 0.0));
+    assert_eq!(scrape(port, "/").0, "HTTP/1.1 404 Not Found");
+    let python = std::env::var("DLIO_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
+    if needs_module(&python, "prometheus_client") {
+        let parser = "import sys; from prometheus_client.parser import text_string_to_metric_families as parse\n\
+            print(sum(len(family.samples) for family in parse(sys.stdin.read())))";
+        let mut parsing = Command::new(&python);
+        let mut parsing = parsing.args(["-c", parser]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        parsing.stdin.take().unwrap().write_all(body.as_bytes()).unwrap();
+        let samples: usize =
+            String::from_utf8(parsing.wait_with_output().unwrap().stdout).unwrap().trim().parse().unwrap();
+        assert_eq!(samples, body.lines().filter(|line| !line.starts_with('#')).count());
+    }
+    let mut second = Command::new(artefacts::command("dlio-top").unwrap());
+    let output = second.arg(sandbox.trace()).args(["--listen", &port.to_string()]).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && message.contains("cannot listen on 127.0.0.1"), "{message}");
+    server.kill().unwrap();
+    server.wait().unwrap();
+    worker.end();
+}

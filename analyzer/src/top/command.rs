@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use clap::{CommandFactory, Parser, ValueEnum};
 use ratatui::Terminal;
 
+use super::listen::{parse_address, serve};
 use super::screen::{View, draw};
 use super::snapshot::{Order, Snapshot};
 use super::terminal::{Happened, Screen};
@@ -40,6 +42,10 @@ struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_interval)]
     interval: Duration,
 
+    /// Serve gauges to Prometheus at http://ADDR:PORT/metrics [default of ADDR: 127.0.0.1, this host only]
+    #[arg(long, value_name = "[ADDR:]PORT", value_parser = parse_address, conflicts_with_all = ["once", "format", "interval", "sort"])]
+    listen: Option<SocketAddr>,
+
     /// Sort order of tables
     #[arg(long, value_enum, default_value = "bytes")]
     sort: Order,
@@ -62,6 +68,8 @@ Formats:
 Numbers by operation and file are exact while dlio top can read every event, and marked as a sample otherwise; the number \
 of events is always exact. DLIO_TRACE_MODE=summary makes all numbers exact and --once cheap, regardless of the length of \
 the run.
+
+Example for Prometheus: dlio-top trace/ --listen 9411
 
 Exit status: 0 done; 1 the directory does not exist or cannot be read; 2 the command line is wrong";
 
@@ -92,6 +100,9 @@ pub fn main() -> ExitCode {
     }
     if let Some(folder) = &arguments.man {
         return ended(write_manual(folder));
+    }
+    if let Some(address) = arguments.listen {
+        return ended(Watch::new(&arguments.dir, false).and_then(|watch| serve(address, watch)));
     }
     let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let is_once = arguments.once || arguments.format != Format::Text || !has_terminal;

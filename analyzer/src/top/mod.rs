@@ -5,11 +5,12 @@
 //!
 //! Reading order: [`folder`] (running processes), [`process`] (the activity of one, from [`counts`] and [`names`]),
 //! [`watch`] (all of them), [`machine`] (host activity), [`snapshot`] (plain values), and the output: [`tables`],
-//! [`text`], [`openmetrics`], and [`screen`] on a [`terminal`].
+//! [`text`], [`openmetrics`], [`listen`] (for Prometheus), and [`screen`] on a [`terminal`].
 
 pub mod command;
 pub mod counts;
 pub mod folder;
+pub mod listen;
 pub mod machine;
 pub mod names;
 pub mod openmetrics;

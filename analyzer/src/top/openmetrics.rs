@@ -119,7 +119,7 @@ fn labels(row: &ProcessRow, operation: &str) -> [(&'static str, String); 6] {
     ]
 }
 
-fn escaped(value: &str) -> String {
+pub(super) fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 

@@ -10,7 +10,7 @@
 pub mod forms;
 mod overview;
 mod profiles;
-mod request;
+pub mod request;
 mod selection;
 pub mod serve;
 mod waits;

@@ -196,13 +196,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
         report_untraced(&untraced::read(&folder, began));
         report_unusual(&machine, &facts);
     }
-    // Processes report this themselves if their standard error is still open at the end.
-    if lost > 0 {
-        terminal::warn(format_args!("dlio: {lost} events were lost; dlio-analyze shows in which processes"));
-    }
-    if let Some(stranded) = stranded {
-        report_stranded(&stranded, &folder);
-    }
+    report_missing_parts(lost, stranded.as_ref(), &folder);
     if let Some((analyzer, page)) = analyzer.zip(options.report.as_ref()).filter(|_| turn != Turn::Earlier) {
         wait_for_ends(&folder);
         analyzer::run(&analyzer, &folder, false, Some(page));
@@ -245,6 +239,14 @@ fn report_unusual(machine: &SampleResult, facts: &RunFacts) {
 }
 
 /// Printed even with `--quiet`: a part of the trace is missing.
+fn report_missing_parts(lost: u64, stranded: Option<&Stranded>, folder: &Path) {
+    // Processes report this themselves if their standard error is still open at the end.
+    if lost > 0 {
+        terminal::warn(format_args!("dlio: {lost} events were lost; dlio-analyze shows in which processes"));
+    }
+    stranded.into_iter().for_each(|stranded| report_stranded(stranded, folder));
+}
+
 fn report_stranded(stranded: &Stranded, folder: &Path) {
     let processes = many(stranded.rings, "process was", "processes were");
     let (spool, folder, reason) = (stranded.spool.display(), folder.display(), &stranded.error);
