@@ -266,6 +266,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "count",
             "analysis",
             "training",
+            "wording",
             "partial",
             "exact_quantiles",
             "report",

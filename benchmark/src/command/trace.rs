@@ -138,11 +138,8 @@ fn refuse_impossible(options: &Options) -> Outcome<()> {
 
 /// Runs the command; returns its exit code.
 pub fn run(options: &Options) -> Outcome<i32> {
-    if options.help_env {
-        return terminal::answer(&variables()).map(|()| 0);
-    }
-    if options.list {
-        return terminal::answer(&operations()).map(|()| 0);
+    if let Some(list) = requested_list(options) {
+        return terminal::answer(&list).map(|()| 0);
     }
     refuse_impossible(options)?;
     let Some((program, arguments)) = options.command.split_first() else {
@@ -202,6 +199,11 @@ pub fn run(options: &Options) -> Outcome<i32> {
         analyzer::run(&analyzer, &folder, false, Some(page));
     }
     Ok(code)
+}
+
+/// Returns the list that is printed instead of running a command, if one was requested.
+fn requested_list(options: &Options) -> Option<String> {
+    options.help_env.then(variables).or_else(|| options.list.then(operations))
 }
 
 /// Returns the variables set for the command, except the library.

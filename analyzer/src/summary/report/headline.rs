@@ -11,7 +11,6 @@ use super::causes::label;
 use super::communication::{RanksTime, of_ranks};
 use super::findings::Unit;
 use super::layout::{hung, wrapped};
-use super::next_step::COMPARE;
 use super::no_cpu::Shortage;
 use super::verdict::{FREE, LIMITING, NO_STORAGE, STORAGE, Waits};
 use super::verdict::{
@@ -233,6 +232,9 @@ impl Default for Headline {
         Headline::new(Bottleneck::Unknown, String::new())
     }
 }
+
+/// Command that compares two runs.
+pub(super) const COMPARE: &str = "dlio-analyze BEFORE --compare AFTER";
 
 impl Headline {
     pub(super) fn new(bottleneck: Bottleneck, why: String) -> Headline {

@@ -5,7 +5,7 @@
 
 use super::Summary;
 use super::findings::{Finding, Severity};
-use super::headline::{Bottleneck, Certainty, Headline, decisive};
+use super::headline::{Bottleneck, COMPARE, Certainty, Headline, decisive};
 use super::processes::ProcessUse;
 use super::targets::{self, FileUse};
 use super::verdict::{FREE, lost_share, training_waits};
@@ -27,8 +27,6 @@ const RECORD_FETCH: &str = "mark the code that gets a batch with a span (dliotra
 /// Next step without training or findings.
 const IF_IT_TRAINS: &str = "see where its time in calls went: --section functions,past_files; if it trains, record spans, which show when it \
     waits";
-/// Command that compares two runs.
-pub(super) const COMPARE: &str = "dlio-analyze BEFORE --compare AFTER";
 
 const RECORD_AGAIN: &str =
     "find out why events were lost (dlio-analyze TRACE --section allocation,damage), then record the run again";
