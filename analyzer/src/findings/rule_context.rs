@@ -8,7 +8,6 @@ use crate::summary::report::Summary;
 use crate::summary::report::findings::{Confidence, Measure, Severity, Unit};
 use crate::summary::report::functions::{Function, beneath};
 use crate::summary::report::metadata::group;
-use crate::summary::report::patterns::PatternUse;
 use crate::summary::report::steps::StepPart;
 use crate::summary::training::{RankGroup, are_doubtful, held, told};
 use crate::summary::waits::parts::{Part, Parts};
@@ -347,10 +346,10 @@ impl Case<'_> {
         self.wording().noun()
     }
 
-    /// Returns the number of files that were mostly written.
+    /// Returns the number of files of the pattern that took most time of those that were mostly written.
     pub fn written_files(&self) -> f64 {
-        let written = |row: &&PatternUse| row.use_.bytes_written > row.use_.bytes_read;
-        self.summary.patterns.iter().filter(written).map(|row| row.files as f64).sum()
+        let mut written = self.summary.patterns.iter().filter(|row| row.use_.bytes_written > row.use_.bytes_read);
+        written.next().map_or(0.0, |row| row.files as f64)
     }
 
     /// Returns the number and total time of metadata calls in these groups.

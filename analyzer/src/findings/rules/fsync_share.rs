@@ -13,8 +13,7 @@ pub const RULE: Rule = Rule {
     asks: "fsync and similar are called more than once and take 30 % or more of the time of writes and syncs",
     silences: &[],
     silences_rules: &[],
-    remedy: "call fsync once at the end of a checkpoint, use fdatasync for files whose size stays unchanged, do not \
-        sync logs, save asynchronously",
+    remedy: "sync each file once, at its end, and logs never; use fdatasync for files whose size stays unchanged",
     torch: "",
     elsewhere: "call fsync once at the end, use fdatasync for files whose size stays unchanged, put several changes into \
         one transaction",
@@ -24,7 +23,7 @@ pub const RULE: Rule = Rule {
 
 /// Files that are synced this often, on average, are not synced too often.
 const FEW: f64 = 2.0;
-const ALREADY_FEW: &str = "save asynchronously, less often, or to faster storage: files are synced only once or twice";
+const ALREADY_FEW: &str = "save asynchronously, less often, or to faster storage";
 
 fn judge(case: &Case) -> Judgement {
     let syncs = case.calls_where(|function| SYNCS.contains(&function.name.as_str()));

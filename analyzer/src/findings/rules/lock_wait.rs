@@ -16,7 +16,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "hold locks for a shorter time, open files read-only if they are only read (HDF5_USE_FILE_LOCKING=FALSE, \
-        SQLite's mode=ro), write one file per rank",
+        SQLite's mode=ro), write one file per process",
     torch: "",
     elsewhere: "hold locks for a shorter time, open files read-only if they are only read, write one file per process",
     verify: COMPARE,
