@@ -284,7 +284,9 @@ impl<'a> Case<'a> {
         }
         let part = (time_ns / all).clamp(0.0, 1.0);
         let others = self.shared_out(((all - self.all_written()) * part).max(0.0));
-        Worth { ns: (self.written_ns() as f64 * part) as i64 + others.ns, exposed: true }
+        // The stall also contains other calls on these files, such as opens.
+        let stalled = (self.written_ns() as f64 * part).min(time_ns);
+        Worth { ns: stalled as i64 + others.ns, exposed: true }
     }
 
     fn all_written(&self) -> f64 {

@@ -13,6 +13,13 @@ pub struct RemoteEnd {
     pub connections: u64,
 }
 
+impl RemoteEnd {
+    /// Returns `true` if it is on the host itself.
+    pub fn is_local(&self) -> bool {
+        self.address.starts_with("127.") || self.address.starts_with("[::1]")
+    }
+}
+
 /// The number of remote ends in the report.
 const REMOTE_ENDS: usize = 3;
 

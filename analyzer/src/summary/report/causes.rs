@@ -38,7 +38,7 @@ pub fn sentences(parts: &Parts, reads_itself: bool, shortage: Option<&Shortage>)
     let named = |(part, ns): &(Part, i64)| format!("{} {}", share(*ns, whole), label(*part, reads_itself));
     let mut list: Vec<String> = ranked.iter().map(named).collect();
     let rest = whole - ranked.iter().map(|(_, ns)| ns).sum::<i64>();
-    list.extend((rest as f64 >= OTHERS * whole as f64).then(|| format!("{} others", share(rest, whole))));
+    list.extend((rest as f64 >= OTHERS * whole as f64).then(|| format!("{} other causes", share(rest, whole))));
     let mut sentences = vec![format!("Causes of that wait: {}.", list.join(", "))];
     let most = ns as f64 / whole as f64;
     if let Some(detail) = detail(first, parts, reads_itself).filter(|_| most >= MOSTLY || first == Part::Unknown) {
@@ -106,7 +106,7 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
             "Batches were ready; transferring them took the time: serializing, pipes, shared memory.".into()
         }
         Part::Start => "Readers were still starting: importing modules, forking, opening their data.".into(),
-        Part::Dead => "The readers that should have made these batches had ended: --findings shows which, and how.".into(),
+        Part::Dead => "The readers that should have made these batches had ended: --section processes shows how each ended.".into(),
         Part::NotAsked => "Readers were idle until a batch was requested: more prefetched batches would help.".into(),
         Part::OutsideCalls => {
             "Outside calls, this trace does not distinguish computing from page faults or waiting for a CPU: record it with a newer dlio.".into()

@@ -118,24 +118,28 @@ impl RanksTime<'_> {
 
     /// Returns a sentence on the ranks that wait, and the one for which they wait.
     pub fn sentence(&self) -> String {
-        let number = self.waiting().count() as u64;
+        let number = self.waiting().count();
         let mean =
             |of: fn(&CommunicationUse) -> i64| time(self.waiting().map(of).sum::<i64>() as f64 / number.max(1) as f64);
         let spent = format!(
-            "{} spent {} of {} ({}) on average in collective calls, barriers or other communication",
-            many(number, "rank", "ranks"),
+            "{} spent {} of {} each ({}; mean) in collective calls, barriers or other communication",
+            self.who(),
             mean(|row| row.communicated_ns),
             mean(|row| row.span_ns),
             Unit::Share.text(self.share())
         );
         match self.last {
-            Some(last) => format!(
-                "{spent}, and {} only {}: the others wait for it.",
-                last.named(),
-                time(last.communicated_ns as f64)
-            ),
+            Some(last) => {
+                format!("{spent}, and {}, for which they wait, {}.", last.named(), time(last.communicated_ns as f64))
+            }
             None => format!("{spent}: the trace does not show whether they waited for each other or for the network."),
         }
+    }
+
+    /// Returns the ranks that communicate, as a subject: `3 of 4 ranks`.
+    pub fn who(&self) -> String {
+        let all = self.rows.len() as u64;
+        self.last.map_or_else(|| many(all, "rank", "ranks"), |_| format!("{} of {all} ranks", all - 1))
     }
 
     /// Returns the next step.

@@ -330,8 +330,9 @@ fn of_communication(ranks: &RanksTime) -> Headline {
         share: Some(part),
         certainty: Certainty::Measured,
         text: format!(
-            "{partly}{}: {} of the ranks' time is spent in communication (measured)",
+            "{partly}{}: {} spend {} of their time in communication (measured)",
             bottleneck.title(),
+            ranks.who(),
             Unit::Share.text(part)
         ),
         ..Headline::new(bottleneck, ranks.sentence())

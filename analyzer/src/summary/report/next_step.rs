@@ -6,7 +6,6 @@
 use super::Summary;
 use super::findings::{Finding, Severity};
 use super::headline::{Bottleneck, COMPARE, Certainty, Headline, decisive};
-use super::processes::ProcessUse;
 use super::targets::{self, FileUse};
 use super::verdict::{FREE, lost_share, training_waits};
 use super::what_if::{advisable, is_crowded, outcome};
@@ -219,17 +218,26 @@ impl Bottleneck {
     }
 }
 
-/// Adds the way to record spans to a step: a command if the programs are Python's.
+/// Adds the way to record spans to a step: a command if the programs are Python's. Counts need calls first.
 fn with_command(step: &str, summary: &Summary) -> String {
-    let is_python =
-        |process: &ProcessUse| process.program.rsplit('/').next().is_some_and(|name| name.starts_with("python"));
-    match summary.tally.is_some() {
-        _ if summary.processes.iter().any(is_python) => {
-            format!("{step} (for PyTorch: dlio trace -- python -m dliotrace run --torch SCRIPT)")
-        }
-        _ => format!("{step} (dliotrace.h for C, the crate dlio-tracer for Rust)"),
+    if let Some(tally) = &summary.tally {
+        return if tally.untimed > 0 { TRACE_CALLS } else { RECORD_CALLS }.into();
+    }
+    let is = |prefix: &str| {
+        let programs = summary.processes.iter().filter_map(|process| process.program.rsplit('/').next());
+        programs.filter(|name| !name.is_empty()).any(|name| name.starts_with(prefix))
+    };
+    match () {
+        () if is("python") => format!("{step} (for PyTorch: dlio trace -- python -m dliotrace run --torch SCRIPT)"),
+        () if is("") => format!("{step} (dliotrace.h for C, the crate dlio-tracer for Rust)"),
+        () => step.into(),
     }
 }
+
+/// Steps if the trace has counts instead of calls.
+const RECORD_CALLS: &str =
+    "record calls instead of counts: dlio trace without --mode summary, or with a larger --max-mb";
+const TRACE_CALLS: &str = "run the job under dlio trace: single calls show when training waits";
 
 /// Returns what the change of a finding concerns.
 fn target_of(bottleneck: Bottleneck, finding: &Finding, summary: &Summary) -> Option<String> {

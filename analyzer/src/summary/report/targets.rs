@@ -57,5 +57,6 @@ fn reader(summary: &Summary) -> Option<String> {
 fn server(summary: &Summary) -> Option<String> {
     let end: &RemoteEnd = summary.dataset.peers.first()?;
     let connections = many(end.connections, "connection", "connections");
-    Some(format!("{} ({connections}, {})", end.address, bytes(end.bytes as f64)))
+    let place = if end.is_local() { "a server on this host, " } else { "" };
+    Some(format!("{place}{} ({connections}, {})", end.address, bytes(end.bytes as f64)))
 }
