@@ -6,6 +6,7 @@ use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, RECORD_TRAINING, Waited, in_words, named};
 use crate::summary::figures::units::{share, time};
 use crate::summary::report::findings::Confidence;
+use crate::summary::waits::parts::Part;
 
 pub const RULE: Rule = Rule {
     id: "input-bound",
@@ -27,6 +28,11 @@ pub const SEE_OTHERS: &str = "see the finding that names the cause";
 
 /// The start of readers is reported if it takes at least this share of the training.
 const STARTING: f64 = 0.01;
+
+/// If readers had ended for this share of the wait, more of them would not help.
+const MOSTLY_DEAD: f64 = 0.5;
+const DEAD_REMEDY: &str =
+    "find out why the readers ended: their messages, and --section processes for their exit status";
 
 /// Changes to make if reader starts take most of the wait, and if the trainer has no readers.
 const START_REMEDY: &str = "keep readers from one epoch to the next, let them load less before they start; in a \
@@ -56,7 +62,9 @@ fn judge(case: &Case) -> Judgement {
         says += &format!(", {} of that while its readers were starting", time(waited.starting_ns as f64));
     }
     let is_start = 2 * waited.starting_ns > waited.waited_ns;
+    let has_dead = case.cause_share(&[Part::Dead]).is_some_and(|share| share >= MOSTLY_DEAD);
     let remedy = match (is_start, case.reads_itself()) {
+        _ if has_dead => Some(DEAD_REMEDY),
         (true, _) => Some(in_words(case.summary, START_REMEDY, START_TORCH)),
         (false, true) => Some(in_words(case.summary, OWN_REMEDY, OWN_TORCH)),
         _ => None,
