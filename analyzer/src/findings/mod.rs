@@ -26,6 +26,7 @@ use crate::summary::analysis::Analysis;
 use crate::summary::report::Summary;
 use crate::summary::report::confidence::confidence;
 use crate::summary::report::findings::{Confidence, Finding, Measure, ReplayedChange, Severity, State};
+use crate::summary::report::next_step::NAMES_NO_CAUSE;
 use crate::summary::training::told;
 use crate::summary::waits::parts::Part;
 
@@ -174,16 +175,19 @@ pub fn conclude(summary: &mut Summary, limits: &Limits) {
     summary.headline = headline;
 }
 
+/// The change of a finding if another one names the cause.
+const SEE_OTHERS: &str = "see the finding that names the cause";
+
 /// Refers from the finding that a training waits to those that name the cause.
 fn refer_to_cause(findings: &mut [Finding]) {
     let names_cause = |finding: &Finding| {
         let is_change = finding.fired() && finding.saves() && finding.severity <= Some(Severity::Warning);
-        is_change && finding.id != rules::input_bound::RULE.id
+        is_change && finding.id != NAMES_NO_CAUSE
     };
     let is_named = findings.iter().any(names_cause);
-    let general = findings.iter_mut().find(|finding| finding.id == rules::input_bound::RULE.id);
+    let general = findings.iter_mut().find(|finding| finding.id == NAMES_NO_CAUSE);
     if let Some(general) = general.filter(|_| is_named) {
-        general.remedy = rules::input_bound::SEE_OTHERS.into();
+        general.remedy = SEE_OTHERS.into();
     }
 }
 

@@ -23,9 +23,6 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// The change if another finding names the cause.
-pub const SEE_OTHERS: &str = "see the finding that names the cause";
-
 /// The start of readers is reported if it takes at least this share of the training.
 const STARTING: f64 = 0.01;
 

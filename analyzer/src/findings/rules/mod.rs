@@ -17,7 +17,7 @@ mod fsync_share;
 mod hand_over;
 mod hot_file;
 mod independent_requests;
-pub mod input_bound;
+mod input_bound;
 mod io_limit;
 mod listing;
 mod loader_capacity;

@@ -38,7 +38,7 @@ pub mod machine;
 pub mod markdown;
 pub mod metadata;
 pub mod mpi;
-mod next_step;
+pub mod next_step;
 pub mod no_cpu;
 pub mod non_file_calls;
 pub mod patterns;

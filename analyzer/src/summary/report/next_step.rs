@@ -316,7 +316,7 @@ const FAILS: &str = "shm-small";
 const UNSPECIFIC: &str = "slow-but-idle-device";
 
 /// The rule that names the problem but not its cause.
-pub(super) const NAMES_NO_CAUSE: &str = "input-bound";
+pub const NAMES_NO_CAUSE: &str = "input-bound";
 
 /// Rules whose changes make reads cheaper or fewer.
 const READS: [&str; 30] = [
