@@ -26,6 +26,7 @@ use crate::summary::analysis::Analysis;
 use crate::summary::report::Summary;
 use crate::summary::report::confidence::confidence;
 use crate::summary::report::findings::{Confidence, Finding, Measure, ReplayedChange, Severity, State};
+pub use crate::summary::report::headline::COMPARE;
 use crate::summary::report::next_step::NAMES_NO_CAUSE;
 use crate::summary::training::told;
 use crate::summary::waits::parts::Part;
@@ -154,9 +155,6 @@ const NO_CALLS: &str = "not measured: the trace contains no calls, or filters re
 /// Reason why rules that need individual calls are not judged.
 const COUNTED: &str =
     "not measured: calls were counted, not recorded (--mode summary, or beyond --max-mb); record them";
-
-/// Command that compares two runs.
-pub const COMPARE: &str = "dlio-analyze BEFORE --compare AFTER";
 
 /// Builds the report of an analysis, with its findings.
 pub fn concluded(analysis: &Analysis, trace: &Trace, limits: &Limits) -> Summary {

@@ -213,6 +213,11 @@ impl<'a> Case<'a> {
         part(parts.iter().map(|part| causes.get(*part)).sum::<i64>() as f64, causes.sum() as f64)
     }
 
+    /// Returns `true` if readers had ended for most of the wait: then neither their number nor their speed is the cause.
+    pub fn readers_died(&self) -> bool {
+        self.cause_share(&[Part::Dead]).is_some_and(|share| share >= MOSTLY_DEAD)
+    }
+
     /// Returns the upper bound of the savings from faster reads: the waits of a training run, plus the I/O in its steps
     /// outside waits. `None` if no span shows them.
     pub fn read_at_most(&self) -> Option<i64> {
@@ -414,6 +419,9 @@ pub fn in_words(summary: &Summary, any: &'static str, torch: &'static str) -> &'
     let is_torch = summary.training.iter().any(|group| group.torch);
     if is_torch && !torch.is_empty() { torch } else { any }
 }
+
+/// If readers had ended for this share of the wait, that is the cause.
+const MOSTLY_DEAD: f64 = 0.5;
 
 /// Calls that wait for a device. `fflush` only writes to the kernel and is not included.
 pub const SYNCS: [&str; 9] = [

@@ -6,7 +6,6 @@ use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, RECORD_TRAINING, Waited, in_words, named};
 use crate::summary::figures::units::{share, time};
 use crate::summary::report::findings::Confidence;
-use crate::summary::waits::parts::Part;
 
 pub const RULE: Rule = Rule {
     id: "input-bound",
@@ -26,8 +25,7 @@ pub const RULE: Rule = Rule {
 /// The start of readers is reported if it takes at least this share of the training.
 const STARTING: f64 = 0.01;
 
-/// If readers had ended for this share of the wait, more of them would not help.
-const MOSTLY_DEAD: f64 = 0.5;
+/// The change if readers had ended.
 const DEAD_REMEDY: &str =
     "find out why the readers ended: their messages, and --section processes for their exit status";
 
@@ -59,9 +57,8 @@ fn judge(case: &Case) -> Judgement {
         says += &format!(", {} of that while its readers were starting", time(waited.starting_ns as f64));
     }
     let is_start = 2 * waited.starting_ns > waited.waited_ns;
-    let has_dead = case.cause_share(&[Part::Dead]).is_some_and(|share| share >= MOSTLY_DEAD);
     let remedy = match (is_start, case.reads_itself()) {
-        _ if has_dead => Some(DEAD_REMEDY),
+        _ if case.readers_died() => Some(DEAD_REMEDY),
         (true, _) => Some(in_words(case.summary, START_REMEDY, START_TORCH)),
         (false, true) => Some(in_words(case.summary, OWN_REMEDY, OWN_TORCH)),
         _ => None,

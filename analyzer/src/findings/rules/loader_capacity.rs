@@ -30,9 +30,6 @@ const CROWDED_REMEDY: &str = "use cheaper samples (decoded or resized ahead of t
 /// At this share of a wait or more, additional readers would wait for a CPU or for the interpreter lock.
 const LACKS_CPUS: f64 = 0.2;
 
-/// If readers had ended for this share of the wait, their number and speed are not the cause.
-const MOSTLY_DEAD: f64 = 0.5;
-
 fn lacks_cpus(case: &Case) -> bool {
     let lacks = case.cause_share(&[Part::NoCpu]).is_some_and(|share| share >= LACKS_CPUS);
     lacks && case.more_readers_save() != Some(true)
@@ -40,8 +37,7 @@ fn lacks_cpus(case: &Case) -> bool {
 
 fn judge(case: &Case) -> Judgement {
     // More readers do not replace those that ended, or whose end is the cause.
-    let has_dead = case.cause_share(&[Part::Dead]).is_some_and(|share| share >= MOSTLY_DEAD);
-    let (waited, loader) = (case.waited(), loader(case).filter(|_| !has_dead));
+    let (waited, loader) = (case.waited(), loader(case).filter(|_| !case.readers_died()));
     let shortage = loader.as_ref().map(|loader| loader.shortage());
     let measures =
         vec![case.at_least("wait", waited.as_ref().map(Waited::share_at_work)), case.at_least("shortage", shortage)];

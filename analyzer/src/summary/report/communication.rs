@@ -145,12 +145,11 @@ impl RanksTime<'_> {
     /// Returns the next step.
     pub fn step(&self) -> String {
         match self.last {
-            Some(last) => match last.rank {
-                Some(rank) => format!(
-                    "find out why rank {rank} arrives last: more work, slower files or a slower host (--rank {rank} limits a report to it)"
-                ),
-                None => format!("find out why {} arrives last: more work, slower files or a slower host", last.named()),
-            },
+            Some(last) => {
+                let option =
+                    last.rank.map_or_else(String::new, |rank| format!(" (--rank {rank} limits a report to it)"));
+                format!("find out why {} arrives last: more work, slower files or a slower host{option}", last.named())
+            }
             None => "communicate less often or in larger messages, or while computing".into(),
         }
     }

@@ -234,7 +234,7 @@ impl Default for Headline {
 }
 
 /// Command that compares two runs.
-pub(super) const COMPARE: &str = "dlio-analyze BEFORE --compare AFTER";
+pub const COMPARE: &str = "dlio-analyze BEFORE --compare AFTER";
 
 impl Headline {
     pub(super) fn new(bottleneck: Bottleneck, why: String) -> Headline {

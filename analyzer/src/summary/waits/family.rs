@@ -143,6 +143,15 @@ pub fn asks_to_end(signal: u8) -> bool {
     ASKS.contains(&signal)
 }
 
+/// Returns one list of all threads' timelines, with the process of each item.
+fn by_process<T: Copy>(timelines: &Timelines, list: impl Fn(&ThreadPart) -> &Vec<T>) -> Vec<(u32, T)> {
+    let mut all = Vec::new();
+    for (lane, thread) in &timelines.threads {
+        all.extend(list(thread).iter().map(|item| (lane.proc, *item)));
+    }
+    all
+}
+
 /// A step that follows a wait within this time shows the object of the wait.
 const NEXT_NS: i64 = 1_000_000;
 
@@ -169,16 +178,8 @@ impl<'a> Family<'a> {
         for step in timelines.threads.values_mut().flat_map(|thread| &mut thread.steps) {
             step.object.id = ends.get(&step.object.id).copied().unwrap_or(step.object.id);
         }
-        let collected: Vec<(u32, Collected)> = timelines
-            .threads
-            .iter()
-            .flat_map(|(lane, thread)| thread.collected.iter().map(|child| (lane.proc, *child)))
-            .collect();
-        let sent: Vec<(u32, Sent)> = timelines
-            .threads
-            .iter()
-            .flat_map(|(lane, thread)| thread.sent.iter().map(|sent| (lane.proc, *sent)))
-            .collect();
+        let collected = by_process(&timelines, |thread| &thread.collected);
+        let sent = by_process(&timelines, |thread| &thread.sent);
         let is_first = |lane: LaneId| processes.get(lane.proc as usize).is_some_and(|process| process.pid == lane.tid);
         let threads: Vec<Thread> =
             timelines.threads.into_iter().map(|(lane, part)| Thread::new(lane, is_first(lane), part)).collect();
