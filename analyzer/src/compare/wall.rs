@@ -48,6 +48,9 @@ impl Wall {
         if is_even(self.before_ns as f64, self.after_ns as f64) {
             return format!("Both runs took {}{}.", time(self.after_ns as f64), self.shifted());
         }
+        if let Some(answer) = self.training_differs() {
+            return answer;
+        }
         let how = if self.change_ns > 0 { "more" } else { "less" };
         let (after, change) = (time(self.after_ns as f64), time(self.change_ns.unsigned_abs() as f64));
         let percent = 100.0 * self.change_ns as f64 / self.before_ns.max(1) as f64;
@@ -62,6 +65,36 @@ impl Wall {
             }
         });
         format!("The new run took {after}, {change} {how} than the baseline ({percent:+.1} %){most}.")
+    }
+}
+
+impl Wall {
+    /// Describes the training first if it became longer and the run shorter, or vice versa.
+    fn training_differs(&self) -> Option<String> {
+        let rest = self.parts.iter().find(|part| part.part.starts_with("before and after"))?;
+        let (before, after) = (self.before_ns - rest.before_ns, self.after_ns - rest.after_ns);
+        let change = after - before;
+        let is_opposite = change.signum() * self.change_ns.signum() < 0 && !is_even(before as f64, after as f64);
+        let how = |change: i64| if change > 0 { "more" } else { "less" };
+        let by = |ns: i64| time(ns.unsigned_abs() as f64);
+        let percent = |change: i64, of: i64| 100.0 * change as f64 / of.max(1) as f64;
+        is_opposite.then(|| {
+            format!(
+                "Training took {}, {} {} than in the baseline ({:+.1} %). The whole run took {}, {} {} ({:+.1} %): the time {} \
+                 changed by {}{}.",
+                by(after),
+                by(change),
+                how(change),
+                percent(change, before),
+                by(self.after_ns),
+                by(self.change_ns),
+                how(self.change_ns),
+                percent(self.change_ns, self.before_ns),
+                rest.part,
+                if rest.change_ns > 0 { '+' } else { '-' },
+                by(rest.change_ns)
+            )
+        })
     }
 }
 
