@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Section, Summary};
-use crate::catalog::Origin;
+use crate::catalog::{FILE_NONE, Origin, is_stored};
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
+use crate::summary::count::counted::FileCount;
 use crate::summary::figures::units::{bytes, grouped, time};
 use crate::summary::groups::steps::CHECKPOINT;
 use crate::summary::report::layout::{heading, pairs};
@@ -53,7 +54,11 @@ impl Section for Checkpoints {
         let steps = analysis.measured.lanes.values().filter_map(|lane| lane.steps.sum());
         found.exposed_ns = steps.map(|sum| sum.parts[CHECKPOINT]).reduce(|a, b| a + b);
         let paths = trace.catalog.files();
-        for (_, count) in analysis.used_files(&paths).filter(|(_, count)| analysis.counted.may_be_checkpoint(count)) {
+        let candidates = (0u32..).zip(&analysis.counted.files).filter(|(file, count)| {
+            let may_be = analysis.counted.may_be_checkpoint(count) && is_stored(&paths[*file as usize]);
+            *file > FILE_NONE && count.is_used() && may_be && !is_input(analysis, *file, count)
+        });
+        for (_, count) in candidates {
             found.files += 1;
             found.bytes_written += count.bytes_written;
             found.time_ns += count.time_ns;
@@ -81,4 +86,10 @@ impl Section for Checkpoints {
         ));
         pairs(&rows, out);
     }
+}
+
+/// Returns `true` if other processes read what one wrote: a copy of input for readers.
+fn is_input(analysis: &Analysis, file: u32, count: &FileCount) -> bool {
+    let procs = 0..analysis.counted.processes.len() as u32;
+    count.bytes_read > 0 && procs.filter(|proc| analysis.counted.has_moved(*proc, file)).take(2).count() > 1
 }
