@@ -113,6 +113,8 @@ barrier-of-compute-threads      own-work     3 threads compute for up to 30 ms a
 device-process                  own-work     a process of its own works for 20 ms on each batch that the training sends it | like a loader, but not for data
 bounded-output                  own-work     a process takes the results from a queue of 2 in 25 ms each | the training waits for room, not for data
 lock-of-checkpoint-thread       own-work     a thread holds a lock while it writes checkpoints, and each step needs the lock | the training stalls, but not for data
+join-of-saver-threads           own-work     every tenth step waits for the thread that saves the last checkpoint | each checkpoint has a thread of its own, which reads nothing
+queue-of-a-writer-thread        own-work     a thread writes the results from a `queue.Queue(2)` in 30 ms each | the training waits for room, and the thread reads nothing
 own-thread-reads                storage      the trainer lets a thread of its own read each batch and waits for it | a loader without read-ahead
 program-per-step                child        each step runs a program (`subprocess.run`), batches come in time | `waitpid` is not a wait for data
 helper-process-per-step         child        each step asks a helper process and waits for its answer | an answer through a pipe looks like a batch

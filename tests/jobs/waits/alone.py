@@ -149,6 +149,45 @@ def lock_of_checkpoint_thread():
     return trainer
 
 
+@job("own-work", FAST)
+def join_of_saver_threads():
+    """every tenth step waits for the thread that saves the last checkpoint | each checkpoint has a thread of its own, which reads nothing"""
+    loader, trainer, saver = Loader(samples(FAST), 120), Trainer(), None
+    for step, _ in enumerate(trainer.fetch(loader)):
+        trainer.compute(0.01)
+        if step % 10 == 9:
+            with trainer.waiting_for("own-work"):
+                if saver is not None:
+                    saver.join()
+            saver = threading.Thread(target=save, args=("checkpoint.sync-300ms",))
+            saver.start()
+    saver.join()
+    loader.close()
+    return trainer
+
+
+@job("own-work", FAST)
+def queue_of_a_writer_thread():
+    """a thread writes the results from a `queue.Queue(2)` in 30 ms each | the training waits for room, and the thread reads nothing"""
+    results = queue.Queue(2)
+
+    def write():
+        while results.get() is not None:
+            save("checkpoint.sync-30ms")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    loader, trainer = Loader(samples(FAST), 120), Trainer()
+    for _ in trainer.fetch(loader):
+        trainer.compute(0.01)
+        with trainer.waiting_for("own-work"):
+            results.put("result")
+    results.put(None)
+    writer.join()
+    loader.close()
+    return trainer
+
+
 def poll(batches, steps):
     """Batches of a queue that is looked at between short sleeps."""
     for _ in range(steps):
