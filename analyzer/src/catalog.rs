@@ -52,6 +52,9 @@ pub const SPAN_CLASSES: &[(&str, Class)] = &[
     // PyTorch's profiler: operators, and events on a device.
     ("cpu_op", Class::Compute),
     ("kernel", Class::Compute),
+    // The device may be idle in these.
+    ("gpu_user_annotation", Class::Other),
+    ("gpu_idle", Class::Other),
     ("gpu", Class::Compute),
     ("framework", Class::Compute),
     ("data", Class::Read),
@@ -101,6 +104,9 @@ pub struct Process {
     /// Resources that it was allowed to use, and its use of them.
     #[serde(default)]
     pub resources: Resources,
+    /// The profile whose events were added to its own, of the same process.
+    #[serde(default)]
+    pub profile: Option<String>,
     /// If it kept only the events of the last period.
     #[serde(default)]
     pub recorder: Option<Recorder>,

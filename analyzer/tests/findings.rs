@@ -650,7 +650,10 @@ fn reader_start_is_wait_and_not_work() {
     let of = |field: &str| training[field].as_f64().unwrap();
     assert!((of("waited_ns") - 710e6).abs() < 1e6 && (of("wait_start_ns") - 300e6).abs() < 20e6, "{training}");
     for text in [said, input["says"].as_str().unwrap()] {
-        assert!(text.contains("710 ms") && text.contains(" of that while its readers were starting"), "{text}");
+        assert!(
+            text.contains("710 ms") && text.contains(" of that while its readers were starting or ending"),
+            "{text}"
+        );
     }
     assert!(said.starts_with("Training waited for data: "), "{said}");
     assert!(report["verdict"][1].as_str().unwrap().contains("torage was the bottleneck"), "{report}");

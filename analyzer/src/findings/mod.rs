@@ -9,6 +9,7 @@ pub mod causes;
 pub mod concurrency;
 pub mod cpus;
 pub mod devices;
+pub mod gpus;
 pub mod limits;
 pub mod loader;
 pub mod patterns;

@@ -59,7 +59,10 @@ fn waiting(report: &Value) -> Option<f64> {
 /// Writes the verdict box and the sentences of the verdict.
 pub fn verdict(report: &Value, page: &mut Markup) {
     let sentences: Vec<&str> = list(report, "verdict").iter().filter_map(Value::as_str).collect();
-    let is_free = matches!(text(report, "headline.bottleneck"), Some("compute-bound" | "not-data-bound"));
+    let is_free = matches!(
+        text(report, "headline.bottleneck"),
+        Some("compute-bound" | "gpu-bound" | "gpu-idle" | "not-data-bound")
+    );
     let (mood, mark) = match number(report, "headline.share").or_else(|| waiting(report)) {
         _ if is_free => ("good", "✓ "),
         Some(part) if part >= LIMITING => ("bad", "▲ "),

@@ -12,7 +12,7 @@ use super::values::{at, exact, list, number, text};
 use crate::summary::figures::units::{many, time};
 
 /// Causes and the style classes that set their colors.
-const CAUSES: [(&str, &str); 16] = [
+const CAUSES: [(&str, &str); 18] = [
     ("storage", "cause-storage"),
     ("page-faults", "cause-page-faults"),
     ("network", "cause-network"),
@@ -28,6 +28,8 @@ const CAUSES: [(&str, &str); 16] = [
     ("dead-reader", "cause-dead-reader"),
     ("not-asked", "cause-not-asked"),
     ("outside-calls", "cause-outside-calls"),
+    ("gpu", "cause-gpu"),
+    ("gpu-busy", "cause-gpu-busy"),
     ("unknown", "cause-unknown"),
 ];
 

@@ -251,5 +251,7 @@ pub const WAITS: &[Column] = &[
     column("dead_reader_ns", Type::Int64, false, "the readers that would have made the batch had ended"),
     column("not_asked_ns", Type::Int64, false, "readers were idle until the trainer requested a batch"),
     column("outside_calls_ns", Type::Int64, false, "between calls, if the trace has no CPU times"),
+    column("gpu_ns", Type::Int64, false, "a reader waited for work of a GPU"),
+    column("gpu_busy_ns", Type::Int64, false, "the GPU computed during the wait, which therefore cost nothing"),
     column("unknown_ns", Type::Int64, false, "the trace does not show what ended the wait"),
 ];

@@ -5,6 +5,7 @@
 //! partial           a part of a trace that is counted elsewhere, and how parts are merged
 //! exact_quantiles   the second pass, for exact quantiles
 //! training          trainers, their readers, and how long trainers wait
+//! devices           GPUs, and the waits that their work hides
 //! analysis          everything that was counted
 //! groups/           threads and processes compared with one another
 //! count/            each event, seen once
@@ -18,6 +19,7 @@
 
 pub mod analysis;
 pub mod count;
+pub mod devices;
 pub mod exact_quantiles;
 pub mod figures;
 pub mod files;
@@ -103,10 +105,12 @@ fn concluded(
     filter: &Filter,
     (mut counted, lengths): (Counted, Option<Vec<Lengths>>),
     tallies: Tallies,
-    measured: Measured,
+    mut measured: Measured,
 ) -> Analysis {
     let tally = tallies.add_to(&mut counted, &trace.catalog);
     counted.finish(&trace.catalog.aliases(), &trace.catalog.files());
+    counted.devices.unite();
+    devices::hide(&mut measured.waits, &counted, &trace.catalog.processes());
     let mut analysis =
         Analysis { filter: filter.clone(), counted, measured, tally, durations: None, files_listed: FILES_LISTED };
     // Independent of how much each thread could keep: a trace gives identical numbers on every host.

@@ -21,8 +21,8 @@ use super::tree::{FORK_SERVER, LaneId, SPAWNED, above, group, is_worker, may_tra
 use crate::catalog::{Catalog, Kind, Origin, Process, is_gpu_driver, is_stored};
 use crate::summary::analysis::Analysis;
 use crate::summary::count::counted::{Counted, FileCount, ThreadCount};
-use crate::summary::count::kinds::times_device;
-use crate::summary::time::intervals::Set;
+use crate::summary::devices::{DeviceUse, Devices};
+use crate::summary::time::intervals::{Interval, Set};
 use crate::summary::waits::parts::{Part, Parts};
 use crate::summary::waits::thread::Faults;
 use crate::summary::waits::trainers::{TrainerWaits, WaitKind, Waits};
@@ -48,12 +48,15 @@ pub struct RankGroup {
     /// `true` if the run used a GPU but the trace has no GPU timing: GPU work may have hidden a wait of the host.
     #[serde(default)]
     pub gpu_untimed: bool,
+    /// The time of its GPU, if something timed it.
+    #[serde(default)]
+    pub device: Option<DeviceUse>,
     /// Start of the training, and how long the process had been running before it, within the run; `null` if a time
     /// window excludes that.
     pub start_ts: i64,
     pub startup_ns: Option<i64>,
     pub trained_ns: i64,
-    /// `null` if unknown.
+    /// Waits for data without those that the work of its GPU hid; `null` if unknown.
     pub waited_ns: Option<i64>,
     /// The wait until readers had started, and then the parts in which they were in I/O and busy with other work;
     /// `null` if unknown.
@@ -78,6 +81,11 @@ pub struct RankGroup {
     pub peer_wait_ns: Option<i64>,
     #[serde(default)]
     pub unknown_wait_ns: Option<i64>,
+    /// The training thread outside its waits: waiting for Python's interpreter lock, and ready to run without a free CPU.
+    #[serde(default)]
+    pub own_gil_ns: Option<i64>,
+    #[serde(default)]
+    pub own_no_cpu_ns: Option<i64>,
     /// The part of the waits for peers that other trainers ended, longest first.
     #[serde(default)]
     pub peers: Vec<PeerWait>,
@@ -299,7 +307,7 @@ const READER_MIN: f64 = 0.01;
 
 /// Input of all training metrics.
 struct Scene<'a> {
-    processes: Vec<Process>,
+    processes: &'a [Process],
     parents: Vec<Option<u32>>,
     names: Vec<String>,
     hosts: Vec<String>,
@@ -311,8 +319,9 @@ struct Scene<'a> {
     beside: &'a BTreeMap<u32, Beside>,
     /// `true` if the trace shows PyTorch.
     torch: bool,
-    /// `true` if a GPU was used without any timing.
-    gpu_untimed: bool,
+    /// `true` if a GPU was used.
+    uses_gpu: bool,
+    devices: Devices<'a>,
     /// `true` if trainers were inferred: then their readers are the processes that the inference is based on.
     by_rhythm: bool,
     /// `true` if spans cover all compute.
@@ -354,7 +363,8 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
     let (counted, knows_start) = (&analysis.counted, !analysis.filter.cuts_runs());
     let (lanes, beside) = (&analysis.measured.lanes, &analysis.measured.beside);
     let processes = catalog.processes();
-    let (parents, names) = (parents(&processes), names(&processes));
+    let processes = processes.as_slice();
+    let (parents, names) = (parents(processes), names(processes));
     let hosts = catalog.hosts().into_iter().map(|host| host.name).collect();
     let kinds = catalog.kinds();
     let (knows_computing, knows_calls) = (counted.knows_computing(&kinds), counted.knows_calls(&kinds));
@@ -370,7 +380,8 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
         waits: &analysis.measured.waits,
         beside,
         torch,
-        gpu_untimed: uses_gpu(catalog, counted) && !kinds.iter().any(times_device),
+        uses_gpu: uses_gpu(catalog, counted),
+        devices: Devices::new(counted, processes),
         by_rhythm,
         knows_computing,
         waited_ns: analysis.measured.measures.of(Set::Wait),
@@ -525,7 +536,7 @@ impl Scene<'_> {
         // many.
         let talks = taken > 0 && handed > 0 || handed >= MESSAGES_MIN;
         let maker = self.above(proc).into_iter().find(|&proc| self.names[proc as usize] != FORK_SERVER)?;
-        (reads && talks && is_worker(&self.processes, &self.parents, proc)).then_some(maker)
+        (reads && talks && is_worker(self.processes, &self.parents, proc)).then_some(maker)
     }
 
     fn requests(&self, lane: LaneId) -> bool {
@@ -566,7 +577,10 @@ impl Scene<'_> {
             Some(waits) => Wait::told(waits),
             None => Wait::of(self, trainer, basis, &readers),
         };
+        let device = self.devices.used(trainer, (from, to), told.map(data_waits));
+        let wait = wait.without(device.map_or(0, |device| device.hidden_ns));
         let others = |kind: WaitKind| told.filter(|waits| !waits.by_spans).map(|waits| waits.ns(kind));
+        let own = |kind: WaitKind| told.map(|waits| waits.ns(kind));
         let written = self.written(trainer, &readers).clamp(0, (to - from - wait.waited.unwrap_or(0)).max(0));
         let began = process.start_ts.unwrap_or(self.counted.processes[trainer.proc as usize].first_ts);
         let communicated = lane.of(Track::Comm);
@@ -583,7 +597,8 @@ impl Scene<'_> {
             trainer: self.names[trainer.proc as usize].clone(),
             inferred: !by_spans,
             torch: self.torch,
-            gpu_untimed: self.gpu_untimed,
+            gpu_untimed: device.map_or(self.uses_gpu, |device| !device.is_covered()),
+            device,
             start_ts: from,
             startup_ns: self.knows_start.then_some((from - began.max(self.run_start)).max(0)),
             trained_ns: to - from,
@@ -596,14 +611,17 @@ impl Scene<'_> {
                 .and_then(|(waited, shares)| Some(waited - shares.io? - shares.start)),
             causes: wait.causes,
             faults: told.and_then(|waits| waits.faults),
-            own_work_ns: others(WaitKind::OwnWork),
-            lock_wait_ns: others(WaitKind::Lock),
+            own_work_ns: own(WaitKind::OwnWork),
+            lock_wait_ns: own(WaitKind::Lock),
             peer_wait_ns: others(WaitKind::Peer),
             unknown_wait_ns: others(WaitKind::Unknown),
+            own_gil_ns: told.map(|waits| waits.outside.get(Part::Gil)),
+            own_no_cpu_ns: told.map(|waits| waits.outside.get(Part::NoCpu)),
             peers,
             waited_for: Vec::new(),
             held_ns: is_held.then(held),
-            computed_ns: (computed > 0).then_some(computed),
+            // Spans of the host around launches do not time the work.
+            computed_ns: device.map(|device| device.busy_ns).or((computed > 0).then_some(computed)),
             communicated_ns: communicated,
             checkpoint_ns: self.knows_saving.then_some(lane.of(Track::Save)),
             written_ns: self.knows_calls.then_some(written),
@@ -637,7 +655,7 @@ impl Scene<'_> {
 
     /// Returns the overlap of a trainer that is the only one of its group.
     fn overlap(&self, proc: u32, trainers: &BTreeSet<u32>) -> Option<Beside> {
-        let group_of = |proc: u32| group(&self.processes, &self.parents, proc);
+        let group_of = |proc: u32| group(self.processes, &self.parents, proc);
         let own = group_of(proc);
         let of_it = trainers.iter().filter(|trainer| group_of(**trainer) == own);
         self.beside.get(&own).copied().filter(|_| of_it.count() == 1)
@@ -847,17 +865,43 @@ struct Shares {
 impl Shares {
     /// No reader was starting or in I/O.
     const NOTHING: Shares = Shares { start: 0, io: Some(0) };
+
+    fn of(causes: &Parts) -> Shares {
+        Shares { start: causes.get(Part::Start), io: Some(causes.get(Part::Storage) + causes.get(Part::FileCalls)) }
+    }
+}
+
+/// Returns the intervals of a trainer's waits for data.
+fn data_waits(waits: &TrainerWaits) -> Vec<Interval> {
+    let waits = waits.waits.iter().filter(|wait| wait.kind == WaitKind::Data);
+    waits.map(|wait| Interval { start: wait.start, end: wait.end }).collect()
 }
 
 impl Wait {
     /// Computes the wait from the threads that ended it.
     fn told(waits: &TrainerWaits) -> Wait {
         let causes = waits.parts(WaitKind::Data);
-        let shares = Shares {
-            start: causes.get(Part::Start),
-            io: Some(causes.get(Part::Storage) + causes.get(Part::FileCalls)),
-        };
-        Wait { waited: Some(waits.ns(WaitKind::Data)), shares: Some(shares), causes: Some(causes) }
+        Wait { waited: Some(waits.ns(WaitKind::Data)), shares: Some(Shares::of(&causes)), causes: Some(causes) }
+    }
+
+    /// Returns the wait without the part that the work of a GPU hid.
+    fn without(self, hidden_ns: i64) -> Wait {
+        let Some(waited) = self.waited.filter(|_| hidden_ns > 0) else { return self };
+        let left = (waited - hidden_ns).max(0);
+        let scaled = |ns: i64| (ns as i128 * left as i128 / waited.max(1) as i128) as i64;
+        match self.causes.map(|causes| causes.without(Part::Hidden)) {
+            // Its parts were divided wait by wait.
+            Some(causes) => Wait {
+                waited: Some(causes.sum()),
+                shares: self.shares.map(|_| Shares::of(&causes)),
+                causes: Some(causes),
+            },
+            None => Wait {
+                waited: Some(left),
+                shares: self.shares.map(|shares| Shares { start: scaled(shares.start), io: shares.io.map(scaled) }),
+                causes: None,
+            },
+        }
     }
 
     fn of(scene: &Scene, trainer: LaneId, basis: Basis, readers: &[Reading]) -> Wait {

@@ -81,6 +81,6 @@ impl RankGroup {
         let name = self.trainer.to_ascii_lowercase();
         let mut words = name.split(|letter: char| !letter.is_ascii_alphanumeric());
         let is_named = words.any(|word| word.starts_with("train") || word.starts_with("pretrain"));
-        !self.inferred || self.torch || self.gpu_untimed || is_named
+        !self.inferred || self.torch || self.gpu_untimed || self.device.is_some() || is_named
     }
 }

@@ -14,10 +14,10 @@ pub const RULE: Rule = Rule {
     asks: "25 % or more of the wait is for the transfer of finished batches",
     silences: &[],
     silences_rules: &[],
-    remedy: "use smaller batches, or batches in shared memory; threads instead of processes if the library releases \
-        the interpreter lock",
-    torch: "use smaller batches and fewer tensors per batch; if batches are arrays, lists or bytes, return tensors instead, which go \
-        through shared memory",
+    remedy: "send fewer bytes and fewer parts per sample, and pass batches in shared memory; if batches are small (below 1 MB), make \
+        them larger; threads instead of processes if the library releases the interpreter lock",
+    torch: "return fewer tensors per batch and smaller types (uint8 instead of float32); if batches are arrays, lists or bytes, return \
+        tensors instead, which go through shared memory; if batches are small (below 1 MB), make them larger",
     elsewhere: "",
     verify: COMPARE,
     judge,

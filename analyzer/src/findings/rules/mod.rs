@@ -19,6 +19,7 @@ mod hot_file;
 mod independent_requests;
 mod input_bound;
 mod io_limit;
+mod launch_bound;
 mod listing;
 mod loader_capacity;
 mod loader_cpu_bound;
@@ -34,6 +35,7 @@ mod noisy_neighbor;
 mod open_serial;
 mod opened_never_read;
 mod page_faults;
+mod pageable_copies;
 mod process_killed;
 mod random_in_file;
 mod read_amplification;
@@ -58,6 +60,7 @@ mod store_retries;
 mod store_throttled;
 mod straggler_rank;
 mod swap;
+mod sync_every_step;
 mod temp_on_shared;
 mod tiny_stdio;
 mod too_many_readers;
@@ -74,6 +77,9 @@ use super::Rule;
 pub const RULES: &[Rule] = &[
     input_bound::RULE,
     compute_bound::RULE,
+    launch_bound::RULE,
+    sync_every_step::RULE,
+    pageable_copies::RULE,
     cpu_quota::RULE,
     cpu_affinity::RULE,
     too_many_threads::RULE,

@@ -110,6 +110,11 @@ impl<'a> Threads<'a> {
         self.process_of_run(host, pid, 0, describe)
     }
 
+    /// Returns the path of the file.
+    pub fn source(&self) -> String {
+        self.processes.source.clone()
+    }
+
     /// Like [`process`](Self::process), for a file that contains several runs, whose processes may have equal numbers.
     pub fn process_of_run(&mut self, host: &str, pid: i32, run: i64, describe: impl FnOnce(&mut Process)) -> u32 {
         let mut numbers = self.processes.numbers.lock().expect("numbers of processes");

@@ -145,6 +145,7 @@ fn process(rows: &Rows, row: usize, catalog: &Catalog) -> Process {
     Process {
         // The tables do not contain it.
         resources: Resources::default(),
+        profile: None,
         recorder: None,
         host,
         pid: rows.int32("pid", row).unwrap_or(0),

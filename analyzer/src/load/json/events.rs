@@ -50,6 +50,8 @@ pub struct JsonParser {
     /// Buffer for the key of the kind being looked up.
     key: Vec<u8>,
     processes: Map<(i64, Box<[u8]>), u32>,
+    /// Processes of this profile whose calls another file recorded: the events of both belong to one process.
+    joined: HashSet<u32, RandomState>,
     /// Processes and threads for which a note was made that they have names instead of numbers.
     named: HashSet<(u32, i64, i64), RandomState>,
     /// Process id, host hash and process number of the previous event.
@@ -110,6 +112,13 @@ impl List {
 
 /// Tracks that PyTorch's profiler draws instead of processes.
 const TORCH_TRACKS: [&[u8]; 3] = [b"Spans", b"Traces", b""];
+
+/// Categories of PyTorch's profiler for events on the tracks of devices, and what stands for the host of these events.
+const DEVICE_CATEGORIES: [&[u8]; 4] = [b"kernel", b"gpu_memcpy", b"gpu_memset", b"gpu_user_annotation"];
+const ON_DEVICE: &[u8] = b"\0device";
+
+/// The number of the run to which the device of a profile belongs if a process has the number of that device.
+const DEVICE_RUN: i64 = 1;
 
 /// The key for the origin of times.
 const BASE_KEY: &[u8] = b"baseTimeNanoseconds";
@@ -401,6 +410,7 @@ impl JsonParser {
             kinds: Map::default(),
             key: Vec::new(),
             processes: Map::default(),
+            joined: HashSet::default(),
             named: HashSet::default(),
             process_last: None,
             paths: Map::default(),
@@ -457,7 +467,7 @@ impl JsonParser {
     }
 
     fn process(&mut self, event: &Event, into: &mut Threads) -> u32 {
-        let proc = self.process_at(event.pid, event.host().unwrap_or(b""), into);
+        let proc = self.process_at((event.pid, self.host(event)), event.ts, into);
         if event.track.is_some() || event.thread.is_some() || !event.has_pid {
             self.name(proc, event, into);
         }
@@ -487,8 +497,18 @@ impl JsonParser {
         });
     }
 
+    /// Returns the hash of an event's host, or the mark of a device's track.
+    fn host<'e>(&self, event: &Event<'e>) -> &'e [u8] {
+        let is_category = |cat: &[u8]| DEVICE_CATEGORIES.iter().any(|known| known.eq_ignore_ascii_case(cat));
+        match event.cat {
+            Some(Json::Text(cat)) if self.header.torch && is_category(cat) => ON_DEVICE,
+            _ => event.host().unwrap_or(b""),
+        }
+    }
+
+    /// Returns the number of a process, by its id and the hash of its host.
     #[inline]
-    fn process_at(&mut self, pid: i64, host: &[u8], into: &mut Threads) -> u32 {
+    fn process_at(&mut self, (pid, host): (i64, &[u8]), ts: Option<i64>, into: &mut Threads) -> u32 {
         let hash = word(host);
         match self.process_last {
             Some((last, known, proc)) if last == pid && known == hash && hash != u128::MAX => return proc,
@@ -497,6 +517,23 @@ impl JsonParser {
         let key = (pid, Box::from(host));
         let proc = match self.processes.get(&key) {
             Some(&proc) => proc,
+            None if host == ON_DEVICE => {
+                let own = self.process_at((pid, b""), ts, into);
+                // The number of a device may be that of a process.
+                let proc = match self.joined.contains(&own) {
+                    true => into.process_of_run(&self.host_name(pid, b""), pid as i32, DEVICE_RUN, |_| ()),
+                    false => own,
+                };
+                self.processes.insert(key, proc);
+                proc
+            }
+            None if let Some(traced) = self.traced(pid, host, ts, into.catalog) => {
+                let source = into.source();
+                into.catalog.amend(traced, |process| process.profile = Some(source));
+                self.joined.insert(traced);
+                self.processes.insert(key, traced);
+                traced
+            }
             None => {
                 let (rank, wide) = (self.header.rank, (pid as i32 as i64 != pid).then(|| pid.to_string()));
                 let shown = wide.as_ref().map_or(pid, |digits| own_number(digits.as_bytes()));
@@ -512,6 +549,21 @@ impl JsonParser {
         };
         self.process_last = Some((pid, hash, proc));
         proc
+    }
+
+    /// Returns the process of another file that is the same as one of this profile: profiles have the numbers of the
+    /// system and its clock. If a process ran several programs, it is the one at that time.
+    fn traced(&self, pid: i64, host: &[u8], ts: Option<i64>, catalog: &Catalog) -> Option<u32> {
+        let (ts, name) = (ts.filter(|_| self.header.torch && host.is_empty())?, self.header.host.as_deref());
+        let hosts = catalog.hosts();
+        let is_on_it =
+            |number: u32| name.is_none_or(|name| hosts.get(number as usize).is_some_and(|it| it.name == name));
+        let same = catalog.processes_where(|process| {
+            let was_alive =
+                process.start_ts.is_some_and(|start| start <= ts) && process.end_ts.is_none_or(|end| ts <= end);
+            i64::from(process.pid) == pid && was_alive && is_on_it(process.host)
+        });
+        same.last().copied()
     }
 
     /// Returns the name of a process's host.
@@ -687,7 +739,7 @@ impl JsonParser {
         if values.timed {
             let mut row = Row { dur: length(values.row.dur, into), ..values.row };
             self.last = self.last.max(row.ts.saturating_add(row.dur));
-            let proc = self.process_at(values.pid, values.host, into);
+            let proc = self.process_at((values.pid, values.host), Some(values.row.ts), into);
             row.file = values.file.map_or(row.file, |(column, value)| self.file(column, value, into.catalog));
             calls::complete(&mut row, call, &values.beside);
             into.event(proc, values.tid as i32, &row, values.args.iter().cloned());
@@ -728,7 +780,7 @@ impl JsonParser {
             timed: event.ts.is_some(),
             pid: event.pid,
             tid: event.tid,
-            host: event.host().unwrap_or(b""),
+            host: self.host(event),
             file: None,
             args,
         };
@@ -785,6 +837,9 @@ impl JsonParser {
         match name {
             b"process_name" => {
                 let proc = self.process(event, into);
+                if self.joined.contains(&proc) {
+                    return true;
+                }
                 into.catalog.amend(proc, |process| process.program = text(b"name"));
             }
             name if name == LOSS.as_bytes() => {
@@ -799,6 +854,9 @@ impl JsonParser {
             }
             b"thread_name" => {
                 let proc = self.process(event, into);
+                if self.joined.contains(&proc) {
+                    return true;
+                }
                 let name = text(b"name").unwrap_or_default();
                 into.catalog.amend(proc, |process| {
                     // DFTracer names threads by their numbers.

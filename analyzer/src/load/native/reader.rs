@@ -601,6 +601,7 @@ fn process(image: &Image, path: &Path, host: u32, clock: &Clock, offset: i64) ->
         names_lost: image.names_lost,
         misused_spans: image.misused_spans,
         clock_offset_ns: (!image.anchors.is_empty()).then_some(clock.real_offset_ns),
+        profile: None,
         recorder: recorder(image, offset),
         ..process_of(&image.fields, path, host, offset, Some(last).filter(|_| image.events() > 0))
     }
@@ -645,6 +646,7 @@ pub fn process_of(fields: &Fields, path: &Path, host: u32, offset: i64, last: Op
         source: path.display().to_string(),
         threads: threads(fields),
         resources: Resources::of(fields),
+        profile: None,
         recorder: None,
     }
 }

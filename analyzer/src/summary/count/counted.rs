@@ -8,6 +8,7 @@ use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
 use super::data_sets::DataSets;
+use super::device_times::DeviceTimes;
 use super::epochs::Epochs;
 use super::kinds::{OBJECT, is_part};
 use super::remote_ends::{RemoteEnd, remote_ends};
@@ -354,6 +355,9 @@ pub struct Counted {
     /// Requests through io_uring rings that are not in the trace, as far as their number is known.
     #[serde(default)]
     pub unseen_requests: u64,
+    /// Times of GPUs, and of the threads that use them.
+    #[serde(default)]
+    pub devices: DeviceTimes,
     /// Remote ends of network connections.
     #[serde(default)]
     pub remote_ends: Vec<RemoteEnd>,
@@ -416,6 +420,7 @@ impl Counted {
         self.movers.extend(other.movers);
         other.above.into_iter().for_each(|(user, moved)| self.add_above(user, moved));
         self.units.extend(other.units);
+        self.devices.merge(other.devices);
     }
 }
 

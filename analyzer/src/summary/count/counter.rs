@@ -43,6 +43,7 @@ pub struct Counter<'a> {
     passes: Passes,
     /// The lane of the current batch, and whether its process has a rank.
     lane: usize,
+    lane_id: LaneId,
     is_ranked: bool,
     /// For the current unit: process ids, and its content.
     pids: Vec<u32>,
@@ -88,6 +89,7 @@ impl<'a> Counter<'a> {
             usage: 0,
             passes: Passes::default(),
             lane: 0,
+            lane_id: LaneId { proc: 0, tid: 0 },
             is_ranked: false,
             pids: Vec::new(),
             seen: UNSEEN,
@@ -156,11 +158,12 @@ impl Consumer for Counter<'_> {
         let mut thread = ThreadCount::default();
         self.counted.course.begin(batch.proc);
         self.counted.access.ready();
-        self.lane = self.lanes.place(LaneId { proc: batch.proc, tid: batch.tid });
+        self.lane_id = LaneId { proc: batch.proc, tid: batch.tid };
+        self.lane = self.lanes.place(self.lane_id);
         self.is_ranked = self.catalog.is_process(batch.proc, |process| process.rank.is_some());
         self.see_moves(batch);
         let first = batch.ts.iter().copied().min();
-        self.timelines.begin(LaneId { proc: batch.proc, tid: batch.tid }, first.unwrap_or(i64::MAX));
+        self.timelines.begin(self.lane_id, first.unwrap_or(i64::MAX));
         (self.wake, self.usage) = (0, 0);
         self.data_sets.begin();
         self.mpi_files.begin();
@@ -346,6 +349,8 @@ impl Counter<'_> {
         } else if awaits_file {
             self.file_call(traits, file, interval);
             thread.add_wait_for_requests(interval, named.data && !self.only_writes(file));
+        } else if traits.waits_for_device {
+            self.counted.devices.sync(self.lane_id, interval);
         } else if traits.unseen {
             self.counted.unseen_requests += batch.ret[i].max(0) as u64;
         } else if traits.idle || traits.io && traits.class == Class::Read {
@@ -393,7 +398,9 @@ impl Counter<'_> {
         }
         if traits.io && file.stored {
             self.counted.memory_maps += u64::from(file.hand_over && traits.maps);
-            self.timelines.file_call(interval, (file.hand_over, traits.sizes || traits.class == Class::Write));
+            // Opening and closing a file that is only written, and syncing it, is a part of writing it.
+            let writes = traits.class == Class::Write || !file.hand_over && self.puts(traits, batch.file[i]);
+            self.timelines.file_call(interval, (file.hand_over, traits.sizes || writes));
             if is_refused_lock(traits, batch.ret[i]) {
                 self.timelines.lock_refused();
             }
@@ -401,6 +408,8 @@ impl Counter<'_> {
             self.timelines.fetch(interval);
         } else if traits.starts_loader {
             self.timelines.loader_start(interval);
+        } else if traits.is_task() {
+            self.timelines.task(interval);
         } else if let Some(kind) = traits.step {
             self.step(batch, i, (kind, file.object), (interval, moved));
             if is_refused_lock(traits, batch.ret[i]) {
@@ -498,11 +507,16 @@ impl Counter<'_> {
     }
 
     fn span(&mut self, traits: KindTraits, interval: Interval, thread: &mut ThreadCount) {
+        if let Some(span) = traits.device {
+            self.counted.devices.span(self.lane_id.proc, span, interval);
+        } else if traits.profiled {
+            self.counted.devices.profiled(self.lane_id.proc, interval);
+        }
         match traits.class {
             Class::Compute => {
                 thread.computes = true;
                 self.lists[Set::Compute as usize].push(interval);
-                if !traits.on_device {
+                if traits.device.is_none() {
                     self.lanes.push(self.lane, Track::Compute, interval);
                     thread.add_span(interval);
                 }
@@ -520,6 +534,7 @@ impl Counter<'_> {
         }
         if traits.class == Class::Write {
             self.lanes.push(self.lane, Track::Save, interval);
+            self.counted.devices.save(self.lane_id, interval);
         }
         if traits.generates {
             self.counted.generated.add(interval);
@@ -527,6 +542,7 @@ impl Counter<'_> {
         if traits.starts_loader || traits.next_batch {
             self.lists[Set::Wait as usize].push(interval);
             self.lanes.push(self.lane, Track::Wait, interval);
+            self.counted.devices.fetch(self.lane_id, interval);
             thread.add_span(interval);
         }
         match traits.in_vain {

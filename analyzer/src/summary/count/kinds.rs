@@ -41,8 +41,12 @@ pub(in crate::summary) struct KindTraits {
     pub(in crate::summary) unseen: bool,
     /// Moves its bytes by calls that may have been recorded too.
     pub(in crate::summary) above: bool,
-    /// Is a span of a device's track, which trains for a process and waits for none.
-    pub(in crate::summary) on_device: bool,
+    /// Is a span of a device, timed by the clock of that device: no time of the thread that recorded it.
+    pub(in crate::summary) device: Option<DeviceSpan>,
+    /// Is a span of a profiler, which is active only for a part of some runs.
+    pub(in crate::summary) profiled: bool,
+    /// Waits until a device has done its work.
+    pub(in crate::summary) waits_for_device: bool,
     /// Is a span in which a data set is generated.
     pub(in crate::summary) generates: bool,
     /// Is a span of communication.
@@ -76,6 +80,13 @@ impl KindTraits {
         }
     }
 
+    /// Returns `true` for spans of the host that show what a thread does: compute, communication, checkpoints.
+    #[inline(always)]
+    pub(in crate::summary) fn is_task(&self) -> bool {
+        let does = matches!(self.class, Class::Compute | Class::Write) || self.communicates;
+        self.span && self.device.is_none() && does
+    }
+
     /// Returns `true` if a call on a stored object counts among the calls on files. Waits have a separate row there.
     #[inline(always)]
     pub(in crate::summary) fn is_on_file(&self, is_stored: bool) -> bool {
@@ -98,12 +109,14 @@ impl KindTraits {
             in_vain: kind.origin == Origin::Span && finds_no_more(kind),
             waits: call && is_wait(kind),
             net: call && *kind.cat == *Layer::Net.name(),
-            idle: call && is_idle(kind),
+            idle: call && is_idle(kind) && !is_device_wait(kind),
             by_ring: call && does_io(kind) && kind.name.starts_with(BY_RING),
             enters_ring: call && *kind.name == *ENTERS_RING,
             unseen: call && *kind.name == *UNSEEN,
             above: call && *kind.cat == *ABOVE,
-            on_device: times_device(kind),
+            device: device_span(kind),
+            profiled: kind.origin == Origin::Span && PROFILER.contains(&&*kind.cat),
+            waits_for_device: call && is_device_wait(kind),
             generates: kind.origin == Origin::Span && *kind.name == *GENERATE,
             communicates: kind.origin == Origin::Span && communicates(&kind.cat),
             requests: matches!(kind.origin, Origin::Call | Origin::Span) && *kind.cat == *OBJECT,
@@ -126,6 +139,9 @@ impl KindTraits {
 
 /// Returns the role of a call in communication between threads.
 fn step_of(kind: &Kind) -> Option<StepKind> {
+    if is_device_wait(kind) {
+        return Some(StepKind::Device);
+    }
     let name = kind.name.as_ref();
     let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
     match kind.class {
@@ -254,17 +270,67 @@ pub const ABOVE: &str = "mpiio";
 /// The category of requests to object stores.
 pub const OBJECT: &str = "object";
 
-/// Categories of PyTorch's profiler for events on a device: each device is a process there, and its streams are
-/// threads.
-const DEVICE: [&str; 4] = ["kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"];
-
-/// Returns `true` for spans timed by a device's own clock.
-pub fn times_device(kind: &Kind) -> bool {
-    kind.origin == Origin::Span && is_on_device(&kind.cat)
+/// A span of a device, timed by the clock of that device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeviceSpan {
+    Kernel,
+    /// A kernel in which ranks communicate. It spins until all of them have arrived.
+    Collective,
+    Copy,
+    /// A copy from or to memory that the host has not pinned.
+    PageableCopy,
+    /// A training step, from the return of the loader until the next request for a batch.
+    Step,
+    /// A wait for a batch, between two events on the stream of the model.
+    DataWait,
+    /// A range that the program named. The device may be idle in it.
+    Annotation,
 }
 
-fn is_on_device(category: &str) -> bool {
-    DEVICE.iter().any(|known| known.eq_ignore_ascii_case(category))
+/// Spans of devices, by category in any case: those of PyTorch's profiler, where each device is a process and its streams
+/// are threads, and those of dlio, which belong to the process that uses the device.
+const DEVICE_SPANS: [(&str, DeviceSpan); 7] = [
+    ("kernel", DeviceSpan::Kernel),
+    ("gpu_memcpy", DeviceSpan::Copy),
+    ("gpu_memset", DeviceSpan::Kernel),
+    ("gpu_user_annotation", DeviceSpan::Annotation),
+    ("cuda_profiler_range", DeviceSpan::Annotation),
+    ("gpu_idle", DeviceSpan::DataWait),
+    ("gpu", DeviceSpan::Step),
+];
+
+/// The spans of dlio between events on a stream. Programs use their category for spans of the host, too.
+const DEVICE_STEP: &str = "gpu.step";
+const DEVICE_WAIT: &str = "gpu.data_wait";
+
+/// The prefix of NCCL's and RCCL's kernels.
+const NCCL: &str = "nccl";
+
+/// Part of the names of copies of memory that is not pinned: `Memcpy HtoD (Pageable -> Device)`.
+const PAGEABLE: &str = "Pageable";
+
+/// The layer of calls in which the host waits for a device.
+const DEVICE_LAYER: &str = "device";
+
+/// Categories of PyTorch's profiler for events of the host.
+const PROFILER: [&str; 4] = ["cpu_op", "user_annotation", "cuda_runtime", "cuda_driver"];
+
+/// Returns the kind of a span that a device's own clock timed.
+pub fn device_span(kind: &Kind) -> Option<DeviceSpan> {
+    let is_its = |(category, _): &&(&str, DeviceSpan)| category.eq_ignore_ascii_case(&kind.cat);
+    let (_, span) = DEVICE_SPANS.iter().find(is_its).filter(|_| kind.origin == Origin::Span)?;
+    match span {
+        DeviceSpan::Step => (*kind.name == *DEVICE_STEP).then_some(DeviceSpan::Step),
+        DeviceSpan::DataWait => (*kind.name == *DEVICE_WAIT).then_some(DeviceSpan::DataWait),
+        DeviceSpan::Kernel if kind.name.starts_with(NCCL) => Some(DeviceSpan::Collective),
+        DeviceSpan::Copy if kind.name.contains(PAGEABLE) => Some(DeviceSpan::PageableCopy),
+        other => Some(*other),
+    }
+}
+
+/// Returns `true` for calls in which the host waits for a device.
+pub fn is_device_wait(kind: &Kind) -> bool {
+    kind.origin == Origin::Call && is_wait(kind) && *kind.cat == *DEVICE_LAYER
 }
 
 /// The prefix of categories of spans in which ranks communicate.

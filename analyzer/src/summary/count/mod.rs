@@ -7,6 +7,7 @@
 pub mod counted;
 pub mod counter;
 pub mod data_sets;
+pub mod device_times;
 pub mod epochs;
 pub mod file_traits;
 pub mod kinds;

@@ -64,9 +64,11 @@ pub(super) fn label(part: Part, reads_itself: bool) -> &'static str {
         Part::Sleep => "sleeping readers",
         Part::Child => "programs started by the readers",
         Part::HandOver => "transfer of batches",
-        Part::Start => "reader start-up",
+        Part::Start => "reader start-up and shutdown",
         Part::Dead => "readers that had ended",
         Part::NotAsked => "readers that were idle because no batch was requested",
+        Part::Device => "readers that waited for a GPU",
+        Part::Hidden => "waits while the GPU computed",
         Part::OutsideCalls => "time outside calls that the trace does not explain",
         Part::Unknown | Part::Idle => "unknown: the trace does not show what ended the wait",
     }
@@ -105,9 +107,11 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
         Part::HandOver => {
             "Batches were ready; transferring them took the time: serializing, pipes, shared memory.".into()
         }
-        Part::Start => "Readers were still starting: importing modules, forking, opening their data.".into(),
+        Part::Start => "Readers were starting or ending: importing modules, forking, opening their data, exiting.".into(),
         Part::Dead => "The readers that should have made these batches had ended: --section processes shows how each ended.".into(),
         Part::NotAsked => "Readers were idle until a batch was requested: more prefetched batches would help.".into(),
+        Part::Device => "Readers waited for work of a GPU, such as decoding on it.".into(),
+        Part::Hidden => "The GPU computed during these waits, so they cost nothing.".into(),
         Part::OutsideCalls => {
             "Outside calls, this trace does not distinguish computing from page faults or waiting for a CPU: record it with a newer dlio.".into()
         }

@@ -32,6 +32,12 @@ const SMALL_PART: f64 = 0.1;
 /// Readers that waited for a CPU for this share of a wait would have been faster on an idle host.
 const LACKED_CPUS: f64 = 0.05;
 
+/// If the training thread lacked a CPU for this share of the training, the share of its waits is a lower bound.
+const LONG_SHORTAGE: f64 = 0.15;
+
+/// Waits of this share outweigh all work that calls do not show.
+const MOST: f64 = 0.5;
+
 /// The number of facts in the reason, in addition to the first one.
 const LOWERING: usize = 2;
 const POSITIVE: usize = 1;
@@ -40,6 +46,9 @@ const POSITIVE: usize = 1;
 pub fn confidence(summary: &Summary, headline: &Headline) -> Option<(Level, String)> {
     let mut facts = match training_waits(summary) {
         _ if headline.bottleneck == Bottleneck::NoEvents => return None,
+        _ if headline.bottleneck == Bottleneck::ReaderDied && headline.share.is_none() => {
+            vec![Fact(Level::High, "the parent of the reader reported the signal".into())]
+        }
         _ if headline.bottleneck == Bottleneck::SharedMemoryFull => {
             vec![Fact(Level::High, "the failed calls are in the trace".into())]
         }
@@ -67,13 +76,18 @@ fn of_training(summary: &Summary, headline: &Headline, waits: &Waits) -> Vec<Fac
         return facts;
     }
     if headline.certainty == Certainty::UpperBound && waits.lost() >= FREE {
-        facts.push(Fact(Level::Low, "a GPU was used and not timed: it may have computed during the wait".into()));
+        let timed = if waits.groups.iter().any(|group| group.device.is_some()) { " all the time" } else { "" };
+        facts.push(Fact(
+            Level::Low,
+            format!("a GPU was used and not timed{timed}: it may have computed during the wait"),
+        ));
     }
     if headline.bottleneck.is_wait_for_data() {
         facts.push(explained(waits));
         facts.extend(foreign_load(summary, headline, waits));
     }
     facts.extend(own_work(headline, waits));
+    facts.extend(own_shortage(headline, waits));
     let (trained, run) = (waits.trained as f64 / waits.groups.len() as f64, summary.time.total_ns as f64);
     if trained < SHORT_NS {
         let level = if trained < SMALL_PART * run { Level::Low } else { Level::Medium };
@@ -92,6 +106,8 @@ fn basis(summary: &Summary, headline: &Headline, waits: &Waits) -> Fact {
         matches!(headline.bottleneck, Bottleneck::CheckpointBound | Bottleneck::WriteBound | Bottleneck::OwnReads);
     match waits.groups.iter().any(|group| group.inferred) {
         _ if is_own => Fact(Level::High, format!("the own calls of {} take this time", waits.wording().thread())),
+        false if headline.certainty == Certainty::Inferred => Fact(Level::Medium, "inferred from calls".into()),
+        false if waits.gpus.is_some() => Fact(Level::High, "measured by spans and the GPU's clock".into()),
         false => Fact(Level::High, "measured by spans".into()),
         true if replayed && headline.bottleneck.is_wait_for_data() => {
             Fact(Level::High, "inferred from calls and confirmed by a replay of the batches".into())
@@ -104,8 +120,22 @@ fn basis(summary: &Summary, headline: &Headline, waits: &Waits) -> Fact {
 fn own_work(headline: &Headline, waits: &Waits) -> Option<Fact> {
     let is_of_readers = headline.bottleneck.is_wait_for_data() || headline.bottleneck == Bottleneck::NotDataBound;
     let is_partial = headline.certainty == Certainty::Inferred && is_of_readers && !waits.read_themselves();
-    let level = if headline.bottleneck == Bottleneck::NotDataBound { Level::Medium } else { Level::High };
+    let is_most = headline.bottleneck != Bottleneck::NotDataBound && waits.lost() >= MOST;
+    let level = if is_most { Level::High } else { Level::Medium };
     is_partial.then(|| Fact(level, format!("data work in {} itself is not counted", waits.wording().thread())))
+}
+
+/// Returns the time in which the training thread itself had no CPU: if calls show the waits, it is not counted when a loader
+/// receives a batch.
+fn own_shortage(headline: &Headline, waits: &Waits) -> Option<Fact> {
+    let part = waits.sum_share(|group| group.own_no_cpu_ns);
+    let counts = headline.bottleneck.is_wait_for_data() || headline.bottleneck == Bottleneck::NotDataBound;
+    let level = if part >= LONG_SHORTAGE { Level::Low } else { Level::Medium };
+    (headline.certainty == Certainty::Inferred && counts && part >= LACKED_CPUS).then(|| {
+        let without = waits.mean(waits.total(|group| group.own_no_cpu_ns));
+        let thread = waits.wording().thread();
+        Fact(level, format!("{thread} waited {without} for a CPU, which does not count: the share may be larger"))
+    })
 }
 
 /// Returns the share of the wait for data that has a named cause.

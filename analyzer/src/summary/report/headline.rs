@@ -10,6 +10,7 @@ use super::Summary;
 use super::causes::label;
 use super::communication::{RanksTime, of_ranks};
 use super::findings::Unit;
+use super::gpu::Gpus;
 use super::layout::{hung, wrapped};
 use super::no_cpu::Shortage;
 use super::verdict::{FREE, LIMITING, NO_STORAGE, STORAGE, Waits};
@@ -89,15 +90,23 @@ pub enum Bottleneck {
     DataBoundMixed,
     /// Training waits for data, and the cause is unknown.
     DataBoundUnknown,
+    /// Readers wait for work of a GPU.
+    GpuInReaders,
     CheckpointBound,
     WriteBound,
     OwnWork,
     /// Training waits for a lock that another thread holds that makes no batches.
     OwnLock,
+    /// The training thread waits for Python's interpreter lock, which other threads hold.
+    OwnGil,
     /// The training thread reads files itself, in addition to its readers.
     OwnReads,
     SynchronizationBound,
     ComputeBound,
+    /// The GPU is busy during almost all of the training.
+    GpuBound,
+    /// The GPU is idle for a large part of the training, but not for data.
+    GpuIdle,
     NotDataBound,
     NoTraining,
     NoEvents,
@@ -158,9 +167,13 @@ impl Bottleneck {
             Bottleneck::WriteBound => "WRITE-BOUND",
             Bottleneck::OwnWork => "OWN-WORK",
             Bottleneck::OwnLock => "LOCK-BOUND IN THE TRAINING THREAD",
+            Bottleneck::OwnGil => "GIL-BOUND IN THE TRAINING THREAD",
             Bottleneck::OwnReads => "STORAGE-BOUND IN THE TRAINING THREAD",
             Bottleneck::SynchronizationBound => "SYNCHRONIZATION-BOUND",
             Bottleneck::ComputeBound => "COMPUTE-BOUND",
+            Bottleneck::GpuInReaders => "GPU-BOUND READERS",
+            Bottleneck::GpuBound => "GPU-BOUND",
+            Bottleneck::GpuIdle => "GPU IDLE, NOT FOR DATA",
             Bottleneck::NotDataBound => "NOT DATA-BOUND",
             Bottleneck::NoTraining => "NO TRAINING",
             Bottleneck::NoEvents => "NO EVENTS",
@@ -184,9 +197,12 @@ impl Bottleneck {
             WriteBound,
             OwnWork,
             OwnLock,
+            OwnGil,
             OwnReads,
             SynchronizationBound,
             ComputeBound,
+            GpuBound,
+            GpuIdle,
             NotDataBound,
             NoTraining,
             NoEvents,
@@ -222,7 +238,8 @@ impl Bottleneck {
             Part::Start => Bottleneck::StartupBound,
             Part::Dead => Bottleneck::ReaderDied,
             Part::NotAsked => Bottleneck::PrefetchBound,
-            Part::OutsideCalls | Part::Unknown | Part::Idle => Bottleneck::DataBoundUnknown,
+            Part::Device => Bottleneck::GpuInReaders,
+            Part::OutsideCalls | Part::Hidden | Part::Unknown | Part::Idle => Bottleneck::DataBoundUnknown,
         }
     }
 }
@@ -355,15 +372,26 @@ fn of_training(summary: &Summary, waits: &Waits) -> Headline {
         (waits.sum_share(|group| group.own_work_ns), Bottleneck::OwnWork),
         (waits.sum_share(|group| group.lock_wait_ns), Bottleneck::OwnLock),
         (waits.sum_share(|group| group.own_read_ns), Bottleneck::OwnReads),
+        (waits.sum_share(|group| group.own_gil_ns), Bottleneck::OwnGil),
         (waits.sum_share(|group| group.peer_wait_ns), Bottleneck::SynchronizationBound),
         (waits.sum_share(|group| group.unknown_wait_ns), Bottleneck::Unknown),
     ];
+    // A wait of the host costs no more than the time in which the GPU had no work.
+    let limit = waits.gpus.map_or(1.0, |gpus| gpus.idle_share());
+    let others = others.map(|(part, bottleneck)| (part.min(limit), bottleneck));
     let largest = others.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(part, _)| *part >= FREE);
+    let on_gpu = || waits.gpus.and_then(|gpus| gpus.headline(waits));
     match largest {
+        _ if let Some(ranks) = waits.victims_of_more(data.max(largest.map_or(0.0, |(part, _)| part))) => {
+            of_victims(waits, ranks)
+        }
+        _ if data < FREE && waits.gpus.is_some_and(|gpus| gpus.are_busy()) => {
+            on_gpu().unwrap_or_else(|| of_none(summary, waits))
+        }
         Some((_, Bottleneck::OwnWork)) if data >= FREE && waits.readers_set_pace() => of_data(waits, data),
         Some((part, bottleneck)) if part > data => of_another_wait(waits, bottleneck, part),
         _ if data >= FREE => of_data(waits, data),
-        _ => of_none(summary, waits),
+        _ => on_gpu().unwrap_or_else(|| of_none(summary, waits)),
     }
 }
 
@@ -380,17 +408,25 @@ fn certainty(waits: &Waits) -> Certainty {
     }
 }
 
-fn certainty_text(certainty: Certainty) -> &'static str {
-    match certainty {
-        Certainty::Measured => "measured by spans",
-        Certainty::Inferred => "inferred from calls",
-        Certainty::UpperBound => "upper bound: the GPU was not timed",
-        Certainty::Unknown => "unknown",
+fn certainty_text(waits: &Waits) -> &'static str {
+    match (certainty(waits), waits.gpus) {
+        (Certainty::Measured, Some(_)) => "measured by spans and the GPU's clock",
+        (Certainty::Measured, None) => "measured by spans",
+        (Certainty::Inferred, Some(_)) => "inferred from calls, with the GPU's clock",
+        (Certainty::Inferred, None) => "inferred from calls",
+        (Certainty::UpperBound, _) if waits.groups.iter().any(|group| group.device.is_some()) => {
+            "upper bound: the GPU was not timed all the time"
+        }
+        (Certainty::UpperBound, _) => "upper bound: the GPU was not timed",
+        (Certainty::Unknown, _) => "unknown",
     }
 }
 
 fn with_share(bottleneck: Bottleneck, title: &str, part: f64, waits: &Waits, (lost, why): (&str, String)) -> Headline {
-    let certainty = certainty(waits);
+    // Spans show waits for data; only calls show other waits.
+    let by_calls = bottleneck.other_wait().is_some() || bottleneck == Bottleneck::OwnGil;
+    let by_calls = by_calls && certainty(waits) != Certainty::UpperBound;
+    let certainty = if by_calls { Certainty::Inferred } else { certainty(waits) };
     let partly = if part < LIMITING { "PARTLY " } else { "" };
     let limit = if certainty == Certainty::UpperBound || waits.is_shared_loss() { "up to " } else { "" };
     Headline {
@@ -400,7 +436,7 @@ fn with_share(bottleneck: Bottleneck, title: &str, part: f64, waits: &Waits, (lo
             "{partly}{title}: {limit}{} of {} {lost} ({})",
             Unit::Share.text(part),
             waits.wording().noun(),
-            certainty_text(certainty)
+            if by_calls { "inferred from calls" } else { certainty_text(waits) }
         ),
         ..Headline::new(bottleneck, why)
     }
@@ -433,6 +469,14 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
                 waits.mean(waits.waited)
             ),
         ),
+        Bottleneck::OwnGil => (
+            "is spent waiting for Python's interpreter lock",
+            format!(
+                "{thread} waited {} of {trained} for the interpreter lock (GIL), which other threads held; it waited {} for data.",
+                ns(|group| group.own_gil_ns),
+                waits.mean(waits.waited)
+            ),
+        ),
         Bottleneck::OwnWork => (
             "is spent waiting for its own threads or programs",
             waiting("threads or programs that worked on its tasks or took its output", |group| group.own_work_ns),
@@ -452,7 +496,38 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
     with_share(bottleneck, &bottleneck.title_of(waits.wording()), part, waits, (lost, capital(&why)))
 }
 
+/// Returns the headline of ranks that wait for one of them, which does something that the trace does not show.
+fn of_victims(waits: &Waits, (part, ranks): (f64, String)) -> Headline {
+    let bottleneck = Bottleneck::SynchronizationBound;
+    let partly = if part < LIMITING { "PARTLY " } else { "" };
+    let certainty = certainty(waits);
+    let why = format!(
+        "{ranks}. {} itself waited {} of {} for batches; the rest of its time is its own work.",
+        waits.who(),
+        waits.mean(waits.waited),
+        waits.mean(waits.trained)
+    );
+    Headline {
+        share: Some(part),
+        certainty,
+        text: format!(
+            "{partly}{}: ranks wait at least {} of their time for one of them ({})",
+            bottleneck.title(),
+            Unit::Share.text(part),
+            certainty_text(waits)
+        ),
+        ..Headline::new(bottleneck, capital(&why))
+    }
+}
+
 fn of_none(summary: &Summary, waits: &Waits) -> Headline {
+    if waits.groups.iter().all(|group| group.inferred && group.readers.is_empty()) {
+        let why = format!(
+            "{} has no readers, so its own thread makes its batches; calls do not show how long that takes.",
+            waits.who()
+        );
+        return Headline::new(Bottleneck::Unknown, why);
+    }
     let computed: Option<i64> = waits.groups.iter().map(|group| group.computed_ns).sum();
     let computing = computed.filter(|ns| *ns as f64 >= COMPUTES * waits.trained as f64);
     let waited = format!("{} of {}", waits.mean(waits.waited), waits.mean(waits.trained));
@@ -477,7 +552,7 @@ fn of_none(summary: &Summary, waits: &Waits) -> Headline {
             "{title}: {} of {} is spent waiting for {maker} ({})",
             Unit::Share.text(part),
             waits.wording().noun(),
-            certainty_text(certainty)
+            certainty_text(waits)
         ),
         ..Headline::new(bottleneck, format!("{} {waited} for {}{more}.{after}", waits.who(), waits.wording().items()))
     }
@@ -499,6 +574,9 @@ fn of_data(waits: &Waits, part: f64) -> Headline {
     );
     if waits.is_shared_loss() {
         why += &format!("; ranks that wait for the slowest one lose up to {}", Unit::Share.text(part));
+    }
+    if let Some(gpus) = waits.gpus.filter(Gpus::hides) {
+        why += &format!("; {}", gpus.hidden());
     }
     if let Some(others) = waits.waiting_ranks() {
         why += &format!("; {others}");
@@ -563,7 +641,10 @@ fn of_known_causes(causes: &Parts, reads_itself: bool) -> (Bottleneck, String) {
 /// wait.
 fn of_reader_work(waits: &Waits) -> (Bottleneck, String) {
     if waits.lost_at_work() < FREE {
-        return (Bottleneck::StartupBound, format!("{} of it while readers were starting", waits.mean(waits.starting)));
+        return (
+            Bottleneck::StartupBound,
+            format!("{} of it while readers were starting or ending", waits.mean(waits.starting)),
+        );
     }
     let at_work = waits.at_work().max(1);
     let Some(io) = waits.io else {

@@ -26,6 +26,7 @@ pub mod findings;
 pub mod flat;
 pub mod folders;
 pub mod functions;
+mod gpu;
 pub mod hdf5;
 pub mod headline;
 pub mod heat;

@@ -6,10 +6,13 @@
 use super::Summary;
 use super::findings::{Finding, Severity};
 use super::headline::{Bottleneck, COMPARE, Certainty, Headline, decisive};
+use super::processes::ProcessUse;
 use super::targets::{self, FileUse};
 use super::verdict::{FREE, lost_share, training_waits};
 use super::what_if::{advisable, is_crowded, outcome};
 use crate::replay::predict::Prediction;
+use crate::summary::training::Role;
+use crate::summary::waits::family::asks_to_end;
 use crate::summary::waits::trainers::WaitKind;
 use crate::summary::wording::Wording;
 
@@ -33,13 +36,11 @@ const RECORD_AGAIN: &str =
 impl Headline {
     /// Adds the next step, from the findings of the report.
     pub fn recommend(&mut self, summary: &Summary) {
-        if let Some(full) = summary.findings.iter().find(|finding| finding.id == FAILS && finding.fired()) {
+        if let Some((bottleneck, what, finding)) = failure(summary).filter(|(failed, ..)| *failed != self.bottleneck) {
             // The shares of a run that failed say little about one that does not.
-            let text = format!("{}: batches do not fit into /dev/shm", Bottleneck::SharedMemoryFull.title());
-            let certainty = Certainty::Measured;
-            *self =
-                Headline { text, certainty, ..Headline::new(Bottleneck::SharedMemoryFull, format!("{}.", full.says)) };
-            self.take_change(full);
+            let (text, certainty) = (format!("{}: {what}", bottleneck.title()), Certainty::Measured);
+            *self = Headline { text, certainty, ..Headline::new(bottleneck, format!("{}.", finding.says)) };
+            self.take_change(finding);
             return;
         }
         let has_spans = summary.time.compute_ns.is_some();
@@ -57,6 +58,17 @@ impl Headline {
                 if let Some(ranks) = decisive(summary, training_waits(summary).as_ref()) =>
             {
                 self.next = Some(ranks.step());
+                self.verify = Some(COMPARE.into());
+            }
+            (Bottleneck::SynchronizationBound, None) if summary.training.len() > 1 => {
+                let slow =
+                    training_waits(summary).and_then(|waits| waits.groups.first().map(|group| waits.called(group)));
+                self.next = Some(match slow {
+                    Some(rank) => format!(
+                        "find out what {rank} does while the others wait for it: evaluation, logging or saving on one rank"
+                    ),
+                    None => self.bottleneck.general_step().into(),
+                });
                 self.verify = Some(COMPARE.into());
             }
             (bottleneck, Some(finding)) => {
@@ -131,7 +143,7 @@ impl Headline {
 impl Bottleneck {
     /// Returns `true` if faster data loading would not shorten the run.
     fn is_free(self) -> bool {
-        matches!(self, Bottleneck::ComputeBound | Bottleneck::NotDataBound)
+        matches!(self, Bottleneck::ComputeBound | Bottleneck::GpuBound | Bottleneck::NotDataBound)
     }
 
     /// Returns `true` if more evidence is the next step.
@@ -154,6 +166,7 @@ impl Bottleneck {
             Bottleneck::TransferBound => rule == "hand-over",
             Bottleneck::NetworkBound => is_in(&["network-wait", "store-throttled", "store-retries", "small-objects"]),
             Bottleneck::LockBound => rule == "lock-wait",
+            Bottleneck::GpuIdle => is_in(&["launch-bound", "sync-every-step", "pageable-copies"]),
             Bottleneck::SleepBound => rule == "reader-sleep",
             Bottleneck::SubprocessBound => rule == "reader-programs",
             Bottleneck::StartupBound => rule == "workers-restart",
@@ -187,7 +200,7 @@ impl Bottleneck {
                 "make fewer and larger calls on files: read whole files or records at once, or map them; do not stat or list per sample"
             }
             Bottleneck::PreprocessingBound => "preprocess ahead of time, or add readers if CPUs are idle",
-            Bottleneck::TransferBound => "send less data per batch, or share memory instead of copying it",
+            Bottleneck::TransferBound => "send less data per sample, or share memory instead of copying it",
             Bottleneck::NetworkBound => "move the data closer, or request more samples at the same time",
             Bottleneck::LockBound => "find the lock that readers wait for (--section waits) and avoid sharing it",
             Bottleneck::GilBound => "read with processes instead of threads",
@@ -208,11 +221,20 @@ impl Bottleneck {
             Bottleneck::OwnReads => {
                 "read these files in readers too (a loader with workers also for validation), or keep them in memory"
             }
+            Bottleneck::OwnGil => {
+                "do the Python work of the other threads in processes (workers of a loader, multiprocessing): a thread that runs Python \
+                 code stops all others"
+            }
             Bottleneck::OwnWork => "speed up those threads or programs (unknown which: --section waits)",
             Bottleneck::OwnLock => {
                 "hold that lock for less time: --section waits shows the thread that held it, and its work"
             }
-            Bottleneck::SynchronizationBound => "find the rank or server that the others wait for: --section training",
+            Bottleneck::GpuInReaders => "find the reader's work on the GPU: --section waits",
+            Bottleneck::GpuIdle => {
+                "launch work sooner: do not wait for the GPU in each step (loss.item(), prints), compile the model or use CUDA graphs, \
+                 or use larger batches"
+            }
+            Bottleneck::SynchronizationBound => "find the rank or server that the others wait for: --section waits",
             _ => "see the longest waits and their causes: --section waits",
         }
     }
@@ -309,8 +331,26 @@ fn replayed(summary: &Summary, row: &Prediction) -> Option<String> {
     })
 }
 
-/// The rule about failures that lead the report, whatever the run waited for.
+/// The rules about failures that lead the report, whatever the run waited for.
 const FAILS: &str = "shm-small";
+const KILLED: &str = "process-killed";
+
+/// Returns the failure that ended the run, with the finding that explains it.
+fn failure(summary: &Summary) -> Option<(Bottleneck, &'static str, &Finding)> {
+    let fired = |id: &str| summary.findings.iter().find(|finding| finding.id == id && finding.fired());
+    let is = |process: &&ProcessUse, role: Role| process.role == Some(role);
+    let failed = |process: &ProcessUse| process.ended.strip_prefix("exit ").is_some_and(|status| status != "0");
+    let killed =
+        |process: &ProcessUse| process.signal.is_some_and(|signal| !asks_to_end(signal)) && process.killer.is_none();
+    let processes = || summary.processes.iter();
+    let loses_reader = processes().filter(|process| is(process, Role::Trainer)).any(failed)
+        && processes().filter(|process| is(process, Role::Reader)).any(killed);
+    let full = fired(FAILS).map(|finding| (Bottleneck::SharedMemoryFull, "batches do not fit into /dev/shm", finding));
+    let dead = || {
+        fired(KILLED).map(|finding| (Bottleneck::ReaderDied, "a signal ended a reader, and the run failed", finding))
+    };
+    full.or_else(|| dead().filter(|_| loses_reader))
+}
 
 /// The rule that knows only where storage does not lose time.
 const UNSPECIFIC: &str = "slow-but-idle-device";

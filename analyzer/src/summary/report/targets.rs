@@ -26,6 +26,7 @@ pub fn of_bottleneck(bottleneck: Bottleneck, summary: &Summary) -> Option<String
         StorageBound | OwnReads | FileCallBound => files(FileUse::Read, summary),
         CheckpointBound | WriteBound => files(FileUse::Written, summary),
         NetworkBound => server(summary),
+        SynchronizationBound if summary.training.len() == 1 => server(summary),
         PreprocessingBound | GilBound | SleepBound | LockBound | SubprocessBound => reader(summary),
         _ => None,
     }

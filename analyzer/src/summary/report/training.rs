@@ -43,13 +43,19 @@ impl Section for Training {
     const FIELDS: &'static str = "\
         a list, one row per trainer: `proc` (key into the table `processes`), `host`, `pid`, `tid` (the training \
         thread), `rank`, `trainer` (its name), `inferred` (no span shows it), `torch` (the trace shows PyTorch), \
-        `gpu_untimed` (the run used a GPU that was not timed: waits are upper bounds), `start_ts`, `startup_ns` \
+        `gpu_untimed` (the run used a GPU that was not timed during at least 90 % of the waits: waits are upper \
+        bounds), `device` (the time of its GPU during the training; `null` if nothing timed it: `by_kernels` (otherwise \
+        events delimit steps, and `busy_ns` is an upper bound), `busy_ns`, `collective_ns` (only kernels of \
+        communication), `copy_ns` (only copies), `pageable_ns`, `kernels`, `hidden_ns` (waits for data while it was \
+        busy), `idle_ns` with its parts `idle_data_ns`, `idle_save_ns`, `idle_rest_ns`, `sync_ns` and `syncs` (calls \
+        in which the training thread waited for it), `timed_wait_ns` of `wait_ns`), `start_ts`, `startup_ns` \
         (since the process started, within the run; `null` with a time filter, which cuts that off), `trained_ns`, \
-        `waited_ns` (for batches), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, readers starting, then \
+        `waited_ns` (for batches, without `hidden_ns`), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, readers starting, then \
         in I/O and busy with other work), `causes` (of it, nanoseconds by cause; `null` if the trace does not show \
         what ended waits), `faults` (of the threads that made batches, in intervals in which storage served some: \
         `major`, which storage served, and `minor`; `null` if unknown), `own_work_ns`, `lock_wait_ns`, `peer_wait_ns`, `unknown_wait_ns` (waits that are not for data, if only \
-        calls show waits), `peers` (of `peer_wait_ns`, by other trainer: `proc`, `pid`, `rank`, `wait_ns`), `waited_for` (the \
+        calls show waits), `own_gil_ns` and `own_no_cpu_ns` (the training thread outside its waits: waiting for \
+        Python's interpreter lock, and ready to run without a free CPU), `peers` (of `peer_wait_ns`, by other trainer: `proc`, `pid`, `rank`, `wait_ns`), `waited_for` (the \
         threads and programs that ended its waits, at most two per kind of wait: `kind`, `name`, `processes` (how many \
         have this name), `pid`, `tid` (if it is a thread of the trainer's process), `waits`, `wait_ns`, `causes`), `held_ns` \
         (the most that waits of all ranks cost it; `null` if it does not communicate with other ranks), \
@@ -104,6 +110,7 @@ impl Section for Training {
         }
         grid.print(out);
         more(summary.training.len(), top, out);
+        super::gpu::print(&summary.training, top, out);
         print_overlaps(&summary.training, top, out);
         let readers = || summary.training.iter().flat_map(|group| &group.readers);
         if readers().next().is_none() {

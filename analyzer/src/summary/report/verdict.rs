@@ -11,6 +11,7 @@ use super::damage::DamageNote;
 use super::dataset::Dataset;
 use super::findings::Unit;
 use super::functions::beneath;
+use super::gpu::{Gpus, gpus};
 use super::no_cpu::{ReaderCpus, Shortage, reader_cpus};
 use super::processes::ProcessUse;
 use super::time::Time;
@@ -46,6 +47,9 @@ const IDLE: f64 = 0.5;
 const PAUSES: f64 = 0.03;
 const COVERED: f64 = 0.8;
 
+/// Ranks that wait longer than the one they wait for loses, by this share, wait for work that the trace does not show.
+const APART: f64 = 0.15;
+
 /// If this share of the events or more is lost, the report does not describe the run.
 pub const LACKS: f64 = 0.1;
 
@@ -68,6 +72,7 @@ pub(super) fn sentences(summary: &Summary, waits: Option<&Waits>, pools: &[RankG
             sentences.extend(stalled.clone().filter(|_| leads));
             sentences.push(waits.answer());
             sentences.extend(waits.hidden_by_gpu());
+            sentences.extend(waits.gpus.iter().flat_map(Gpus::sentences));
             sentences.extend(waits.cause(summary.knows_calls()));
             sentences.extend(waits.named_cause(summary));
             sentences.extend(waits.lacks(&summary.dataset).map(String::from));
@@ -150,6 +155,8 @@ pub(super) struct Waits<'a> {
     pub(super) causes: Option<Parts>,
     /// The reason why no CPU was free, if readers waited for one.
     pub(super) shortage: Option<Shortage>,
+    /// The GPUs of these trainers, if they were timed.
+    pub(super) gpus: Option<Gpus>,
 }
 
 /// Returns the waits of the run's trainers, with the reason why no CPU was free.
@@ -166,7 +173,7 @@ pub(super) fn waits(groups: &[RankGroup]) -> Option<Waits<'_>> {
     let io: Option<i64> = groups.iter().map(|group| group.wait_io_ns).sum();
     let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
     let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
-    let (held, causes) = (held(&groups), causes(&groups));
+    let (held, causes, gpus) = (held(&groups), causes(&groups), gpus(&groups));
     waited.filter(|_| trained > 0).map(|waited| Waits {
         held,
         groups,
@@ -177,6 +184,7 @@ pub(super) fn waits(groups: &[RankGroup]) -> Option<Waits<'_>> {
         io,
         causes,
         shortage: None,
+        gpus,
     })
 }
 
@@ -204,7 +212,9 @@ fn culprit<'a>(groups: &[&'a RankGroup]) -> Option<(&'a RankGroup, Vec<&'a RankG
 /// which the last to arrive waits least.
 fn waited_for(group: &RankGroup, one: &RankGroup) -> i64 {
     let longer = if group.inferred { group.communicated_ns - one.communicated_ns } else { 0 };
-    group.waited_for(one.proc).max(longer)
+    // Kernels of communication spin until all ranks have arrived.
+    let on_device = group.device.zip(one.device).map_or(0, |(group, one)| group.collective_ns - one.collective_ns);
+    group.waited_for(one.proc).max(longer).max(on_device)
 }
 
 impl Waits<'_> {
@@ -330,7 +340,8 @@ impl Waits<'_> {
         );
         if self.mentions_start() {
             let whose = if self.groups.len() > 1 { "their" } else { "its" };
-            sentence += &format!(", {} of that while {whose} readers were starting", self.mean(self.starting));
+            sentence +=
+                &format!(", {} of that while {whose} readers were starting or ending", self.mean(self.starting));
         }
         if let Some(most) = self.slowest() {
             sentence += &format!("; the longest wait: {most}");
@@ -347,9 +358,15 @@ impl Waits<'_> {
     fn hidden_by_gpu(&self) -> Option<String> {
         let is_worth = self.lost() >= FREE && self.groups.iter().any(|group| group.gpu_untimed);
         is_worth.then(|| {
-            "This wait is an upper bound: the run used a GPU that the trace does not time. The GPU may have computed during the \
-             wait, because launches return before their work is done. A torch.profiler trace of the same run times it."
-                .into()
+            let timed = self.groups.iter().filter_map(|group| group.device).reduce(|a, b| a + b);
+            let timed = timed.map_or("does not time".into(), |timed| {
+                format!("times during only {} of its waits", share(timed.timed_wait_ns, timed.wait_ns))
+            });
+            format!(
+                "This wait is an upper bound: the run used a GPU that the trace {timed}. The GPU may have computed during the \
+                 wait, because launches return before their work is done. For PyTorch, python -m dliotrace run --torch SCRIPT \
+                 times it; a profile of torch.profiler of the same run, given next to the trace, does too."
+            )
         })
     }
 
@@ -360,6 +377,7 @@ impl Waits<'_> {
 
     pub(super) fn who(&self) -> String {
         match self.groups.as_slice() {
+            [one] if one.trainer.is_empty() => self.called(one),
             [one] if !self.victims.is_empty() => format!("{} ({})", one.trainer, self.called(one)),
             [one] => one.trainer.clone(),
             several => format!("{} {}", grouped(several.len() as u64), self.wording().processes()),
@@ -426,7 +444,6 @@ impl Waits<'_> {
             format!("{waited} of that wait was for {}.", row.named())
         });
         let named = match causes.largest() {
-            Part::Sleep => sleeps(summary),
             Part::Network => remote_ends(summary),
             _ => None,
         };
@@ -491,6 +508,16 @@ impl Waits<'_> {
         self.waiting_ranks().map(|waiting| capital(&waiting) + ".")
     }
 
+    /// Returns the least share of their time that other trainers waited for one, and a clause on it, if that is clearly more
+    /// than the share that this one lost to waits and files of its own.
+    pub(super) fn victims_of_more(&self, lost: f64) -> Option<(f64, String)> {
+        let one = self.groups.first()?;
+        let part = |group: &&RankGroup| waited_for(group, one) as f64 / group.trained_ns.max(1) as f64;
+        let least = self.victims.iter().map(part).min_by(f64::total_cmp)?;
+        let other = self.sum_share(|group| group.own_work_ns).max(self.written_share());
+        (least >= lost.max(other) + APART).then(|| self.waiting_ranks().map(|clause| (least, clause)))?
+    }
+
     /// Returns how long other trainers waited for the one that waited for its data, as a clause.
     pub(super) fn waiting_ranks(&self) -> Option<String> {
         let one = self.groups.first()?;
@@ -501,9 +528,9 @@ impl Waits<'_> {
         let [least, most] = [parts.first(), parts.last()].map(|part| part.map(|part| Unit::Share.text(*part)));
         let (least, most) = (least?, most?);
         Some(match self.victims.as_slice() {
-            [victim] => format!("{} waited {most} of its time for {culprit}", self.called(victim)),
+            [victim] => format!("{} waited at least {most} of its time for {culprit}", self.called(victim)),
             others => {
-                format!("{} other ranks waited {least} to {most} of their time for {culprit}", others.len())
+                format!("{} other ranks waited at least {least} to {most} of their time for {culprit}", others.len())
             }
         })
     }
@@ -619,17 +646,6 @@ impl Waits<'_> {
             false => format!("{} started after {}.", self.wording().subject(), time(startup as f64)),
         })
     }
-}
-
-/// Calls that sleep.
-const SLEEPS: [&str; 5] = ["clock_nanosleep", "nanosleep", "usleep", "sleep", "sched_yield"];
-
-/// Returns the call that slept longest in total.
-fn sleeps(summary: &Summary) -> Option<String> {
-    let calls = summary.past_files.iter().filter(|function| SLEEPS.contains(&function.name.as_str()));
-    let most = calls.max_by_key(|function| function.time_ns)?;
-    let (count, median) = (many(most.count, "time", "times"), most.duration_ns.median_time());
-    Some(format!("All processes together called {} {count}, median {median}.", most.name))
 }
 
 /// Returns the remote ends with the most bytes.

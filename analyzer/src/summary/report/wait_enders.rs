@@ -124,6 +124,8 @@ fn doing(part: Part) -> &'static str {
         Part::Start => "starting",
         Part::Dead => "after its end",
         Part::NotAsked => "without a request",
+        Part::Device => "waiting for a GPU",
+        Part::Hidden => "while the GPU computed",
         Part::OutsideCalls => "outside traced calls (computing, for example)",
         Part::Unknown | Part::Idle => "unknown",
     }

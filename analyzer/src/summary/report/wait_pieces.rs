@@ -117,6 +117,7 @@ mod tests {
             works: 50,
             messages: 51,
             own_storage: 0,
+            outside: Parts::default(),
             is_supplied: false,
             readers: Vec::new(),
             faults: None,

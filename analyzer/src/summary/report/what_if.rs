@@ -97,6 +97,9 @@ pub fn replay(analysis: &Analysis, trace: &Trace, changes: Option<&[Change]>) ->
     Some(found)
 }
 
+/// Waits that a GPU hides for this share of a training change what a faster loader saves.
+const HIDDEN: f64 = 0.01;
+
 /// Returns the input pipeline of the training, if replaying it reproduces the measurements.
 pub fn replayable(analysis: &Analysis, trace: &Trace) -> Option<Pipeline> {
     let groups = rank_groups(&trace.catalog, analysis);
@@ -112,7 +115,10 @@ fn pipeline(analysis: &Analysis, trace: &Trace, groups: &[RankGroup]) -> Result<
         return Err("several ranks train together: what one of them waits for depends on the others".into());
     }
     if group.gpu_untimed {
-        return Err("a GPU was used and nothing in the trace timed it: its work may hide waits".into());
+        return Err("a GPU was used and nothing in the trace timed it all the time: its work may hide waits".into());
+    }
+    if group.device.is_some_and(|device| device.hidden_ns as f64 >= HIDDEN * group.trained_ns as f64) {
+        return Err("work of the GPU hides a part of the waits, and the replay covers only the host".into());
     }
     if !analysis.filter.takes_whole_runs() {
         return Err("filters leave out a part of the run".into());
@@ -176,13 +182,19 @@ fn usual(proven: &Proven) -> (Vec<Prediction>, Vec<Prediction>) {
     let mut free: Vec<Prediction> = Vec::new();
     free.extend(restarts.then(|| predict("persistent=1")));
     free.extend((readers > 1).then(|| predict("order=any")));
-    free.push(predict(&format!("prefetch={}", (4 * prefetch).min(64))));
+    let [few, many] = [4, 16].map(|times| predict(&format!("prefetch={}", (times * prefetch).min(64))));
+    let saves_more =
+        few.high_ns.zip(many.high_ns).is_some_and(|(few, many)| (few - many) as f64 >= MORE * pipeline.passes_ns());
+    free.push(if saves_more { many } else { few });
     let mut remedies: Vec<Prediction> = rows.iter().chain(&free).cloned().collect();
     remedies.push(predict("handover=0"));
     remedies.extend(pipeline.quota.map(|_| predict("quota=none")));
     rows.extend(free.into_iter().min_by_key(|row| row.high_ns.unwrap_or(i64::MAX)));
     (rows, remedies)
 }
+
+/// Many more batches ahead are advised instead of a few if that certainly saves another part of this size.
+const MORE: f64 = 0.05;
 
 /// Work below this share of the time does not get a row.
 const LEAST: f64 = 0.002;

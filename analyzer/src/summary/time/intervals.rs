@@ -1,7 +1,9 @@
 //! Intervals of time, and operations on lists of them.
 
+use serde::{Deserialize, Serialize};
+
 /// From `start` to `end`, `end` not included.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Interval {
     pub start: i64,
     pub end: i64,

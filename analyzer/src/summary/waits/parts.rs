@@ -37,6 +37,10 @@ pub enum Part {
     NotAsked,
     /// Between calls, if the trace has no CPU times: computing, page faults or waiting for a CPU.
     OutsideCalls,
+    /// The thread that made the batch waited for a GPU.
+    Device,
+    /// The GPU computed during the wait, which therefore cost nothing.
+    Hidden,
     /// The trace does not show what ended the wait.
     Unknown,
     /// Blocked for input. Only a step of a timeline, never a part of an explained wait.
@@ -63,6 +67,8 @@ impl Part {
         Part::Dead,
         Part::NotAsked,
         Part::OutsideCalls,
+        Part::Device,
+        Part::Hidden,
         Part::Unknown,
     ];
 
@@ -84,6 +90,8 @@ impl Part {
             "dead-reader",
             "not-asked",
             "outside-calls",
+            "gpu",
+            "gpu-busy",
             "unknown",
             "idle",
         ][self as usize]

@@ -28,6 +28,7 @@ pub struct Thread {
     starved: Vec<u32>,
     pub fetches: Vec<Interval>,
     pub loader_starts: Vec<Interval>,
+    pub tasks: Vec<Interval>,
     pub reads: Vec<Interval>,
     /// Time in calls on stored files, and the part of it in writes.
     pub stored_ns: i64,
@@ -104,6 +105,7 @@ impl Thread {
             steps: part.steps,
             fetches: part.fetches,
             loader_starts: part.loader_starts,
+            tasks: part.tasks,
             reads: part.reads,
             stored_ns: part.stored_ns,
             written_ns: part.written_ns,
@@ -301,6 +303,7 @@ fn class_of(step: &Step) -> Part {
         StepKind::Give if step.object.network => Part::Network,
         StepKind::Give | StepKind::Post => Part::HandOver,
         StepKind::Child => Part::Child,
+        StepKind::Device => Part::Device,
         StepKind::Fork | StepKind::Kill => Part::Cpu,
         StepKind::Sleep if step.is_lock => Part::Lock,
         StepKind::Sleep => Part::Sleep,

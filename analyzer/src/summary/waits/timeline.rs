@@ -22,6 +22,8 @@ pub enum StepKind {
     Give,
     /// Waits for a semaphore, a condition, a connection.
     Wait,
+    /// Waits until a GPU has done its work.
+    Device,
     /// Waits until one of several descriptors is ready.
     Poll,
     /// Waits with a timeout for a condition, as Python threads do for the interpreter.
@@ -127,6 +129,8 @@ pub struct ThreadPart {
     pub fetches: Vec<Interval>,
     /// Spans in which it starts the workers of a loader.
     pub loader_starts: Vec<Interval>,
+    /// Spans of compute, communication and checkpoints, which show what its waits in them are for.
+    pub tasks: Vec<Interval>,
     pub peers: Vec<Peer>,
     pub collected: Vec<Collected>,
     pub sent: Vec<Sent>,
@@ -282,6 +286,10 @@ impl TimelinePart {
         self.threads[self.at].1.fetches.push(interval);
     }
 
+    pub fn task(&mut self, interval: Interval) {
+        self.threads[self.at].1.tasks.push(interval);
+    }
+
     pub fn loader_start(&mut self, interval: Interval) {
         self.threads[self.at].1.loader_starts.push(interval);
     }
@@ -381,6 +389,7 @@ impl Timelines {
             thread.usage.append(&mut piece.usage);
             thread.fetches.append(&mut piece.fetches);
             thread.loader_starts.append(&mut piece.loader_starts);
+            thread.tasks.append(&mut piece.tasks);
             thread.peers.append(&mut piece.peers);
             thread.collected.append(&mut piece.collected);
             thread.sent.append(&mut piece.sent);

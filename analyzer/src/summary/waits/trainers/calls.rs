@@ -237,12 +237,22 @@ impl Trainer<'_, '_> {
             else {
                 continue;
             };
-            match found.last_mut().filter(|(last, _)| fork.start - last.end < BETWEEN_FORKS_NS) {
+            // A program that waits for each child before it starts another one has no readers to start.
+            let is_next =
+                |last: &Interval| fork.start - last.end < BETWEEN_FORKS_NS && !self.collects(last.end, fork.start);
+            match found.last_mut().filter(|(last, _)| is_next(last)) {
                 Some((last, _)) => last.end = fork.end,
                 None => found.push((Interval { start: fork.start, end: fork.end }, child)),
             }
         }
         found
+    }
+
+    /// Returns `true` if the trainer learned of the end of a child between two timestamps.
+    fn collects(&self, from: i64, to: i64) -> bool {
+        let steps = &self.family.threads[self.thread].steps;
+        let steps = steps[steps.partition_point(|step| step.end < from)..].iter().take_while(|step| step.start <= to);
+        steps.into_iter().any(|step| step.kind == StepKind::Child && step.amount > 0)
     }
 
     /// Adds the time in which readers were created, without other waits in it.

@@ -90,6 +90,9 @@ pub struct TrainerWaits {
     pub messages: u64,
     /// Its own thread in calls on stored files during the training.
     pub own_storage: i64,
+    /// Its own thread outside its waits, during the training.
+    #[serde(default)]
+    pub outside: Parts,
     /// `true` if its makers are processes below it, or threads that read at least as much as it does itself.
     #[serde(default)]
     pub is_supplied: bool,
@@ -222,6 +225,7 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
         let makers = waits.makers().into_keys().filter_map(|lane| family.thread_of(lane));
         waits.faults = makers.filter_map(|maker| family.threads[maker].faults).reduce(|a, b| a + b);
         waits.is_supplied = is_supplied(&family, waits);
+        waits.outside = outside(&family, waits);
     }
     if filter.cuts_runs() {
         let limited = trainers.into_iter().filter_map(|waits| waits.within(filter, &family));
@@ -229,6 +233,19 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
     }
     let pipelines = trainers.iter().map(|waits| (waits.lane, pipeline(&family, &waits.trained()))).collect();
     Waits { is_known, is_cut: false, trainers, pipelines, killed: family.killed }
+}
+
+/// Returns the activity of a trainer's own thread outside its waits.
+fn outside(family: &Family, trainer: &TrainerWaits) -> Parts {
+    let Some(thread) = family.thread_of(trainer.lane).map(|thread| &family.threads[thread]) else {
+        return Parts::default();
+    };
+    let (mut at, mut sum) = (trainer.from, Parts::default());
+    for wait in &trainer.waits {
+        sum += thread.composition(at, wait.start.min(trainer.to));
+        at = at.max(wait.end);
+    }
+    sum + thread.composition(at, trainer.to)
 }
 
 fn is_supplied(family: &Family, waits: &TrainerWaits) -> bool {
@@ -336,7 +353,21 @@ impl<'f, 'a> Trainer<'f, 'a> {
         let own_storage = self.family.threads[self.thread].composition(from, to).get(Part::Storage);
         let (waits, readers, faults) = (Vec::new(), Vec::new(), None);
         let (lane, works, messages, is_supplied) = (self.lane(), 0, 0, false);
-        TrainerWaits { lane, by_spans, waits, from, to, works, messages, own_storage, is_supplied, faults, readers }
+        let outside = Parts::default();
+        TrainerWaits {
+            lane,
+            by_spans,
+            waits,
+            from,
+            to,
+            works,
+            messages,
+            own_storage,
+            outside,
+            is_supplied,
+            faults,
+            readers,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Trainer, WAITS_MIN};
 use crate::summary::tree::LaneId;
 
 /// A thread writes the trainer's output if its calls that write files take this many times as long as all others.
-const WRITING: i64 = 10;
+const WRITING: i64 = 4;
 
 /// A thread does the trainer's own work if it receives its input this shortly before the trainer waits for it, in at
 /// least this many of ten waits.

@@ -6,7 +6,7 @@ use super::super::timeline::StepKind;
 use super::ended::Ended;
 use super::roles::Relation;
 use super::{Trainer, TrainerWaits, UNPICKLING_NS_PER_BYTE, WORK_NS, Wait, WaitKind};
-use crate::summary::time::intervals::{Interval, united};
+use crate::summary::time::intervals::{Interval, united, without};
 
 impl Trainer<'_, '_> {
     /// Returns the waits that its spans show.
@@ -21,7 +21,20 @@ impl Trainer<'_, '_> {
         let from = waits.first().map_or(from, |wait| wait.start.min(from));
         let works = waits.iter().zip(waits.iter().skip(1)).filter(|(a, b)| b.start - a.end >= WORK_NS).count() as u64;
         let messages = waits.len() as u64;
+        waits.extend(self.beside_spans(&waits, from, to));
+        waits.sort_by_key(|wait| wait.start);
         Some(TrainerWaits { waits, works, messages, ..self.trained(true, from, to) })
+    }
+
+    /// Returns the waits for its own threads, programs and locks outside all of its spans, as calls show them.
+    fn beside_spans(&self, fetches: &[Wait], from: i64, to: i64) -> Vec<Wait> {
+        let Some(by_calls) = Trainer::new(self.family, self.thread).by_calls() else { return Vec::new() };
+        let mut spans = self.family.threads[self.thread].tasks.clone();
+        spans.extend(fetches.iter().map(|wait| Interval { start: wait.start, end: wait.end }));
+        let spans = united(vec![spans]);
+        let is_other = |wait: &Wait| matches!(wait.kind, WaitKind::OwnWork | WaitKind::Lock);
+        let others = by_calls.waits.into_iter().filter(is_other).filter_map(|wait| outside(wait, &spans));
+        others.filter(|wait| wait.start >= from && wait.end <= to).collect()
     }
 
     /// Returns the maker of the item that a span waited for: the last thread to end a wait in the span other than by
@@ -95,4 +108,14 @@ impl Trainer<'_, '_> {
         wait.parts += rest;
         wait
     }
+}
+
+/// Returns the longest part of a wait outside spans, if that is most of it.
+fn outside(wait: Wait, spans: &[Interval]) -> Option<Wait> {
+    let around = &spans[spans.partition_point(|span| span.end <= wait.start)..];
+    let around = &around[..around.partition_point(|span| span.start < wait.end)];
+    let pieces = without(&[Interval { start: wait.start, end: wait.end }], around);
+    let Interval { start, end } = pieces.into_iter().max_by_key(|piece| piece.end - piece.start)?;
+    let parts = wait.parts.scaled(end - start)?;
+    (2 * (end - start) > wait.end - wait.start).then_some(Wait { start, end, parts, ..wait })
 }

@@ -1,0 +1,27 @@
+//! Detects a GPU that is idle because the host has not launched work.
+
+use super::super::{COMPARE, Cost, Group, Rule};
+use crate::findings::gpus::without_work;
+use crate::findings::rule_context::{Case, Judgement};
+use crate::summary::report::findings::Confidence;
+
+pub const RULE: Rule = Rule {
+    id: "launch-bound",
+    group: Group::Verdict,
+    cost: Cost::Worth,
+    confidence: Confidence::Inferred,
+    asks: "for 10 % or more of the training, the GPU had no work although training did not wait for data, and the training \
+        thread did not wait for the GPU in each step",
+    silences: &[],
+    silences_rules: &[],
+    remedy: "launch more work per call of the host: torch.compile, CUDA graphs, fused optimizers, larger batches; move work \
+        between launches to other threads",
+    torch: "",
+    elsewhere: "",
+    verify: COMPARE,
+    judge,
+};
+
+fn judge(case: &Case) -> Judgement {
+    without_work(case, |used, batches| used.syncs < batches)
+}

@@ -1,0 +1,137 @@
+//! Tests of GPUs in traces: waits of the host that their work hides, and their own time. Profiles have the form of PyTorch's
+//! profiler, with a truth that is known by construction.
+
+mod support;
+
+use dlio_analyzer::filter::Filter;
+use dlio_analyzer::load::Trace;
+use dlio_analyzer::scan::Progress;
+use dlio_analyzer::summary::analyse;
+use dlio_analyzer::summary::devices::DeviceUse;
+use dlio_analyzer::summary::report::Summary;
+use dlio_analyzer::summary::report::headline::Bottleneck;
+use support::temp_dir;
+
+/// The number of steps, and milliseconds in a step.
+const STEPS: i64 = 50;
+const STEP_MS: i64 = 100;
+
+/// One training step: times in milliseconds.
+#[derive(Clone, Copy)]
+struct Step {
+    /// The host waits for its batch from the start of the step for this time.
+    wait: i64,
+    /// A kernel, relative to the start of the step: start and duration.
+    kernel: (i64, i64),
+    /// A kernel of communication, likewise.
+    collective: Option<(i64, i64)>,
+    copy: &'static str,
+}
+
+const PINNED: &str = "Memcpy HtoD (Pinned -> Device)";
+const PAGEABLE: &str = "Memcpy HtoD (Pageable -> Device)";
+const STEP: Step = Step { wait: 60, kernel: (62, 30), collective: None, copy: PINNED };
+
+fn event((pid, tid): (i64, i64), cat: &str, name: &str, ms: (i64, i64)) -> String {
+    let (ts, dur) = (1000 + ms.0 * 1000, ms.1 * 1000);
+    format!(r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":{pid},"tid":{tid},"ts":{ts},"dur":{dur}}}"#)
+}
+
+/// Returns a profile of a process.
+fn profile(pid: i64, rank: Option<i64>, step: Step) -> String {
+    const WAIT: &str = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__";
+    let mut events =
+        vec![format!(r#"{{"ph":"M","name":"process_name","pid":{pid},"tid":0,"args":{{"name":"train.py"}}}}"#)];
+    for at in 0..STEPS {
+        let from = at * STEP_MS;
+        let host = (pid, pid);
+        events.push(event(host, "user_annotation", WAIT, (from, step.wait)));
+        events.push(event(host, "cpu_op", "aten::mm", (from + step.wait, 1)));
+        events.push(event((0, 7), "gpu_user_annotation", "ProfilerStep#1", (from, STEP_MS)));
+        events.push(event((0, 7), "kernel", "sgemm", (from + step.kernel.0, step.kernel.1)));
+        events.push(event((0, 8), "gpu_memcpy", step.copy, (from + step.kernel.0, 1)));
+        let collective = step.collective;
+        events.extend(
+            collective.map(|(start, dur)| event((0, 9), "kernel", "ncclDevKernel_AllReduce", (from + start, dur))),
+        );
+    }
+    let rank = rank.map_or(String::new(), |rank| format!(r#""distributedInfo":{{"rank":{rank},"world_size":2}},"#));
+    format!(
+        r#"{{"schemaVersion":1,"host_name":"node1",{rank}"baseTimeNanoseconds":1700000000000000000,"traceEvents":[{}]}}"#,
+        events.join(",")
+    )
+}
+
+fn read(name: &str, profiles: &[String]) -> Summary {
+    let folder = temp_dir(&format!("gpu-{name}"));
+    for (number, text) in profiles.iter().enumerate() {
+        std::fs::write(folder.path().join(format!("{number}.json")), text).unwrap();
+    }
+    let trace = Trace::open(&[folder.path().display().to_string()], 2).unwrap();
+    analyse(&trace, &Filter::default(), 2, &Progress::default()).unwrap().summary(&trace)
+}
+
+fn device(summary: &Summary) -> DeviceUse {
+    let [trainer] = &summary.training[..] else { panic!("{:?}", summary.training) };
+    trainer.device.unwrap()
+}
+
+fn ms(ns: i64) -> i64 {
+    ns / 1_000_000
+}
+
+#[test]
+fn waits_that_the_gpu_hides_cost_nothing() {
+    // The host waits 60 % of the time, and the kernels of the step before run until 1 ms before the wait ends.
+    let summary = read("hidden", &[profile(77, None, Step { kernel: (61, 98), ..STEP })]);
+    let used = device(&summary);
+    let first_wait = 60;
+    assert_eq!(summary.training[0].waited_ns.map(ms), Some(first_wait + (STEPS - 1)));
+    assert_eq!((ms(used.hidden_ns), ms(used.wait_ns)), ((STEPS - 1) * 59, STEPS * 60));
+    assert_eq!(summary.headline.bottleneck, Bottleneck::GpuBound, "{}", summary.headline.text);
+    assert!(summary.headline.why.contains("cost nothing"), "{}", summary.headline.why);
+    assert!(summary.findings.iter().all(|finding| finding.id != "input-bound" || !finding.fired()));
+}
+
+#[test]
+fn waits_of_a_starved_gpu_count_in_full() {
+    let summary = read("starved", &[profile(77, None, STEP)]);
+    let used = device(&summary);
+    assert_eq!((ms(used.hidden_ns), ms(used.busy_ns), ms(used.idle_data_ns)), (0, STEPS * 30, STEPS * 60));
+    assert_eq!(summary.training[0].waited_ns.map(ms), Some(STEPS * 60));
+    let text = &summary.headline.text;
+    assert!(text.contains("60 % of training") && text.contains("GPU's clock") && !text.contains("up to"), "{text}");
+    // A range that the program named covers the whole step, although the device was idle.
+    assert_eq!(summary.training[0].computed_ns.map(ms), Some(STEPS * 30));
+}
+
+#[test]
+fn a_gpu_without_work_that_waits_for_no_data_is_said_to_be_idle() {
+    let summary = read("launch", &[profile(77, None, Step { wait: 1, kernel: (10, 40), ..STEP })]);
+    assert_eq!(summary.headline.bottleneck, Bottleneck::GpuIdle, "{}", summary.headline.text);
+    let used = device(&summary);
+    assert_eq!(ms(used.idle_rest_ns + used.idle_data_ns + used.busy_ns), ms(summary.training[0].trained_ns));
+    assert!(summary.findings.iter().any(|finding| finding.id == "launch-bound" && finding.fired()));
+}
+
+#[test]
+fn copies_of_memory_that_is_not_pinned_are_found() {
+    let fired = |copy| {
+        let summary = read("copies", &[profile(77, None, Step { copy, ..STEP })]);
+        let rule = summary.findings.iter().find(|finding| finding.id == "pageable-copies").unwrap();
+        (rule.fired(), ms(device(&summary).pageable_ns))
+    };
+    assert_eq!((fired(PINNED), fired(PAGEABLE)), ((false, 0), (true, STEPS)));
+}
+
+#[test]
+fn the_rank_that_waits_for_its_data_is_the_cause_and_the_other_one_its_victim() {
+    let slow = Step { kernel: (61, 34), collective: Some((95, 5)), ..STEP };
+    let victim = Step { wait: 2, kernel: (3, 34), collective: Some((37, 63)), ..STEP };
+    let summary = read("ranks", &[profile(77, Some(0), slow), profile(78, Some(1), victim)]);
+    let why = &summary.headline.why;
+    assert!(
+        why.contains("(rank 0) spent 3 s of 5 s") && why.contains("rank 1 waited at least 58 % of its time for rank 0"),
+        "{why}"
+    );
+}
