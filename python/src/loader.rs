@@ -25,6 +25,7 @@ use crate::engine::{self, Engine};
 use crate::phase::{self, Phase};
 use crate::span::{Span, note_failure};
 use crate::template::{Key, Running, Template};
+use crate::torch_state;
 use crate::value;
 
 /// Attribute of an iterator that contains its [`Pass`].
@@ -112,13 +113,15 @@ pub struct Fetch {
     following: Py<PyAny>,
     /// Called with an iterator without a pass, to give it one.
     late: Py<PyAny>,
+    /// Returns the handle of the device's stream that this thread uses; None if the program uses no device.
+    stream: Py<PyAny>,
 }
 
 #[pymethods]
 impl Fetch {
     #[new]
-    fn new(following: Py<PyAny>, late: Py<PyAny>) -> Fetch {
-        Fetch { following, late }
+    fn new(following: Py<PyAny>, late: Py<PyAny>, stream: Py<PyAny>) -> Fetch {
+        Fetch { following, late, stream }
     }
 
     fn __call__<'py>(&self, iterator: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -131,17 +134,15 @@ impl Fetch {
         };
         let Ok(pass) = pass.cast::<Pass>() else { return following.call1((iterator,)) };
         let pass = pass.get();
+        let stream = self.stream_of_model(py);
+        if let Some(stream) = stream {
+            engine.next_entered(stream, pass.steps());
+        }
         let open = pass.names.begin(engine, Some(pass.steps()), py);
         let batch = following.call1((iterator,));
-        match &batch {
-            Err(error) if error.is_instance_of::<PyStopIteration>(py) => open.end::<()>(None, py),
-            _ => {
-                if batch.is_ok() {
-                    pass.given.fetch_add(1, Relaxed);
-                    DELIVERED.fetch_add(1, Relaxed);
-                }
-                open.end(Some(&batch), py);
-            }
+        self.end(engine, pass, open, &batch, py);
+        if stream.is_some() {
+            engine.next_returned(self.stream_of_model(py), batch.is_ok());
         }
         batch
     }
@@ -156,7 +157,31 @@ impl Fetch {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.following)?;
-        visit.call(&self.late)
+        visit.call(&self.late)?;
+        visit.call(&self.stream)
+    }
+}
+
+impl Fetch {
+    fn end(&self, engine: Engine, pass: &Pass, open: Open, batch: &PyResult<Bound<PyAny>>, py: Python) {
+        match batch {
+            Err(error) if error.is_instance_of::<PyStopIteration>(py) => return open.end::<()>(None, py),
+            Ok(_) => {
+                pass.given.fetch_add(1, Relaxed);
+                DELIVERED.fetch_add(1, Relaxed);
+            }
+            Err(_) => {}
+        }
+        open.end(Some(batch), py);
+    }
+
+    /// Returns the stream that runs the model; `None` without a device, and in a thread that only fetches batches ahead of
+    /// the one that uses them.
+    fn stream_of_model(&self, py: Python) -> Option<usize> {
+        if torch_state::other_thread_computes() {
+            return None;
+        }
+        self.stream.bind(py).call0().ok()?.extract().ok()
     }
 }
 

@@ -345,6 +345,8 @@ const UNSAFE: &[&str] = &[
     "tracer/src/recording/signal_queue.rs",
     "tracer/src/recording/wiped_page.rs",
     "tracer/src/spans/app.rs",
+    "tracer/src/spans/device/driver.rs",
+    "tracer/src/spans/device/mod.rs",
     "tracer/src/spans/engine_lookup.rs",
     "tracer/src/spans/library_calls.rs",
     "tracer/src/spans/mpi.rs",

@@ -1,0 +1,263 @@
+//! The driver of a device that the process has loaded and initialized itself: CUDA's or HIP's.
+//!
+//! The driver is never loaded, linked or initialized here. Between the calls of one [`Session`] this thread may query events
+//! although another thread captures a graph, which would otherwise fail.
+
+use std::ffi::{CStr, c_int, c_uint, c_void};
+
+use super::pairs::Problem;
+
+/// An event of the driver.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Event(usize);
+
+impl Event {
+    pub const NONE: Event = Event(0);
+}
+
+/// The number of a context, which is never zero. HIP has one context per device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Context(u64);
+
+impl Context {
+    pub const NONE: Context = Context(0);
+}
+
+/// The state of an event.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Completion {
+    Done,
+    Pending,
+}
+
+/// The functions of a driver; all zeros if there is none.
+#[derive(Clone, Copy)]
+pub struct Driver {
+    functions: [*mut c_void; FUNCTIONS],
+    is_hip: bool,
+    is_loaded: bool,
+}
+
+/// Results of both drivers.
+const NOT_READY: c_int = 600;
+const STREAM_CAPTURE_IMPLICIT: c_int = 906;
+
+/// The mode of a thread that may make any call while a stream is captured.
+const CAPTURE_MODE_RELAXED: c_uint = 2;
+
+/// Names by which processes have loaded the drivers: that of CUDA has always been this one, libraries with HIP bring their own.
+const CUDA_FILES: [&CStr; 1] = [c"libcuda.so.1"];
+const HIP_FILES: [&CStr; 4] = [c"libamdhip64.so", c"libamdhip64.so.7", c"libamdhip64.so.6", c"libamdhip64.so.5"];
+
+#[derive(Clone, Copy)]
+enum Function {
+    Context,
+    Device,
+    CreateEvent,
+    Record,
+    Query,
+    Elapsed,
+    IsCapturing,
+    ExchangeCaptureMode,
+    /// The functions from here on may be missing: in CUDA before 12.0, and those of errors in CUDA.
+    ContextId,
+    StreamId,
+    PeekError,
+    TakeError,
+}
+
+const FUNCTIONS: usize = 12;
+const REQUIRED: usize = Function::ContextId as usize;
+
+const CUDA: [&CStr; FUNCTIONS] = [
+    c"cuCtxGetCurrent",
+    c"cuCtxGetDevice",
+    c"cuEventCreate",
+    c"cuEventRecord",
+    c"cuEventQuery",
+    c"cuEventElapsedTime",
+    c"cuStreamIsCapturing",
+    c"cuThreadExchangeStreamCaptureMode",
+    c"cuCtxGetId",
+    c"cuStreamGetId",
+    c"",
+    c"",
+];
+
+const HIP: [&CStr; FUNCTIONS] = [
+    c"",
+    c"hipGetDevice",
+    c"hipEventCreateWithFlags",
+    c"hipEventRecord",
+    c"hipEventQuery",
+    c"hipEventElapsedTime",
+    c"hipStreamIsCapturing",
+    c"hipThreadExchangeStreamCaptureMode",
+    c"",
+    c"",
+    c"hipPeekAtLastError",
+    c"hipGetLastError",
+];
+
+impl Driver {
+    pub const NONE: Driver = Driver { functions: [std::ptr::null_mut(); FUNCTIONS], is_hip: false, is_loaded: false };
+
+    /// Returns the driver that the process has loaded.
+    pub fn find() -> Driver {
+        let cuda = CUDA_FILES.iter().find_map(|file| Driver::of(file, &CUDA, false));
+        let hip = || HIP_FILES.iter().find_map(|file| Driver::of(file, &HIP, true));
+        cuda.or_else(hip).unwrap_or(Driver::NONE)
+    }
+
+    fn of(file: &CStr, names: &[&CStr; FUNCTIONS], is_hip: bool) -> Option<Driver> {
+        // SAFETY: a terminated name; nothing is loaded. The handle keeps the driver loaded from now on.
+        let library = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if library.is_null() {
+            return None;
+        }
+        let function = |name: &CStr| {
+            // SAFETY: a handle and a terminated name.
+            if name.is_empty() { std::ptr::null_mut() } else { unsafe { libc::dlsym(library, name.as_ptr()) } }
+        };
+        let functions = names.map(function);
+        let has_all = (0..REQUIRED).all(|at| !functions[at].is_null() || names[at].is_empty());
+        let functions = if has_all { functions } else { Driver::NONE.functions };
+        Some(Driver { functions, is_hip, is_loaded: true })
+    }
+
+    pub fn is_loaded(&self) -> bool {
+        self.is_loaded
+    }
+
+    /// Returns `true` unless the driver lacks a function that is needed here.
+    pub fn is_usable(&self) -> bool {
+        !self.functions[Function::Query as usize].is_null()
+    }
+
+    /// Starts a session of this thread; `None` if the program has an error of the driver that it has not read yet.
+    pub fn session(&self) -> Option<Session> {
+        let mut session = Session { driver: *self, mode: CAPTURE_MODE_RELAXED };
+        if session.has_error() || session.exchange_mode() != 0 {
+            return None;
+        }
+        Some(session)
+    }
+}
+
+/// A few calls of the driver on one thread.
+pub struct Session {
+    driver: Driver,
+    /// The mode of the thread before this session.
+    mode: c_uint,
+}
+
+/// Calls a function of the driver with arguments of the given types; the result of one that it lacks is -1.
+macro_rules! call {
+    ($session:expr, $function:ident($($of:ty),*)($($argument:expr),*)) => {{
+        let address = $session.driver.functions[Function::$function as usize];
+        if address.is_null() {
+            -1
+        } else {
+            // SAFETY: the driver's function of this signature, with handles of the current context and valid addresses.
+            unsafe {
+                std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($of),*) -> c_int>(address)($($argument),*)
+            }
+        }
+    }};
+}
+
+impl Session {
+    /// Returns `true` if HIP keeps an error for the program's next question: a call made here could replace it.
+    fn has_error(&self) -> bool {
+        self.driver.is_hip && call!(self, PeekError()()) != 0
+    }
+
+    fn exchange_mode(&mut self) -> c_int {
+        call!(self, ExchangeCaptureMode(*mut c_uint)(&raw mut self.mode))
+    }
+
+    /// Returns the current context of this thread.
+    pub fn context(&self) -> Option<Context> {
+        if self.driver.is_hip {
+            return Some(Context(self.device()? as u64 + 1));
+        }
+        let (mut handle, mut id) = (0usize, 0u64);
+        if call!(self, Context(*mut usize)(&raw mut handle)) != 0 || handle == 0 {
+            return None;
+        }
+        // A context may get the address of one that was destroyed, but never its number.
+        match call!(self, ContextId(usize, *mut u64)(handle, &raw mut id)) {
+            0 => Some(Context(id)),
+            _ => Some(Context(handle as u64)),
+        }
+    }
+
+    /// Returns the number of the device of the current context.
+    pub fn device(&self) -> Option<i64> {
+        let mut device = 0 as c_int;
+        (call!(self, Device(*mut c_int)(&raw mut device)) == 0).then_some(device as i64)
+    }
+
+    /// Returns `true` if the stream is being captured, in which case no event may be recorded.
+    pub fn is_capturing(&self, stream: usize) -> Result<bool, Problem> {
+        let mut status = 0 as c_int;
+        match call!(self, IsCapturing(usize, *mut c_int)(stream, &raw mut status)) {
+            0 => Ok(status != 0),
+            // Asked about the default stream while another stream, which waits for it, is captured.
+            STREAM_CAPTURE_IMPLICIT => Ok(true),
+            _ => Err(Problem::Failed),
+        }
+    }
+
+    /// Returns the number of a stream; its handle if the driver does not number streams.
+    pub fn number_of(&self, stream: usize) -> i64 {
+        let mut number = 0u64;
+        match call!(self, StreamId(usize, *mut u64)(stream, &raw mut number)) {
+            0 => number as i64,
+            _ => stream as i64,
+        }
+    }
+
+    /// Creates an event that has a time.
+    pub fn create_event(&self) -> Result<Event, Problem> {
+        let mut event = 0usize;
+        match call!(self, CreateEvent(*mut usize, c_uint)(&raw mut event, 0)) {
+            0 if event != 0 => Ok(Event(event)),
+            _ => Err(Problem::Failed),
+        }
+    }
+
+    pub fn record(&self, event: Event, stream: usize) -> Result<(), Problem> {
+        match call!(self, Record(usize, usize)(event.0, stream)) {
+            0 => Ok(()),
+            _ => Err(Problem::Failed),
+        }
+    }
+
+    pub fn query(&self, event: Event) -> Result<Completion, Problem> {
+        match call!(self, Query(usize)(event.0)) {
+            0 => Ok(Completion::Done),
+            NOT_READY => Ok(Completion::Pending),
+            _ => Err(Problem::Failed),
+        }
+    }
+
+    /// Returns the nanoseconds from one event to another; both have completed.
+    pub fn elapsed_ns(&self, from: Event, to: Event) -> Result<i64, Problem> {
+        let mut ms = 0f32;
+        match call!(self, Elapsed(*mut f32, usize, usize)(&raw mut ms, from.0, to.0)) {
+            0 if ms.is_finite() => Ok((ms as f64 * 1e6).round() as i64),
+            _ => Err(Problem::Failed),
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.exchange_mode();
+        if self.has_error() {
+            // HIP counts "not ready" as an error. The program had none before.
+            call!(self, TakeError()());
+        }
+    }
+}
