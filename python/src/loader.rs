@@ -140,7 +140,7 @@ impl Fetch {
         }
         let open = pass.names.begin(engine, Some(pass.steps()), py);
         let batch = following.call1((iterator,));
-        self.end(engine, pass, open, &batch, py);
+        self.end(pass, open, &batch, py);
         if stream.is_some() {
             engine.next_returned(self.stream_of_model(py), batch.is_ok());
         }
@@ -163,7 +163,7 @@ impl Fetch {
 }
 
 impl Fetch {
-    fn end(&self, engine: Engine, pass: &Pass, open: Open, batch: &PyResult<Bound<PyAny>>, py: Python) {
+    fn end(&self, pass: &Pass, open: Open, batch: &PyResult<Bound<PyAny>>, py: Python) {
         match batch {
             Err(error) if error.is_instance_of::<PyStopIteration>(py) => return open.end::<()>(None, py),
             Ok(_) => {

@@ -8,6 +8,7 @@
 
 #ifndef PART
 static int waits(uintptr_t us) {
+    if (us == 0) return 0;
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     int (*below)(void) = driver ? (int (*)(void))dlsym(driver, "cuCtxSynchronize") : NULL;
     if (below) below();

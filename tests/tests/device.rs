@@ -8,7 +8,7 @@ use dlio_tests::sandbox::{Run, Sandbox};
 use dlio_tests::{artefacts, compile, home};
 use serde_json::Value;
 
-const PASSED: &str = "exit 42";
+const PASSED: &str = "42";
 
 /// Returns a driver that is compiled with the given options.
 fn driver(sandbox: &Sandbox, name: &str, options: &[&str]) -> PathBuf {
@@ -46,6 +46,10 @@ fn passed(sandbox: &Sandbox, driver: &Path, mode: &str, format: &str) -> String 
 }
 
 fn rows(sandbox: &Sandbox, sql: &str) -> Vec<Value> {
+    // A process without events leaves no trace.
+    if !sandbox.trace().exists() {
+        return Vec::new();
+    }
     let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
     command.arg(sandbox.trace()).args(["--sql", sql, "--format", "json"]);
     let output = command.output().unwrap();
@@ -131,7 +135,7 @@ fn unresolved(sandbox: &Sandbox) -> Vec<i64> {
 
 fn count(sandbox: &Sandbox, name: &str) -> i64 {
     let rows = rows(sandbox, &format!("select count(*) n from events where name = '{name}'"));
-    rows[0]["n"].as_i64().unwrap()
+    rows.first().map_or(0, |row| row["n"].as_i64().unwrap())
 }
 
 #[test]
@@ -141,10 +145,11 @@ fn wait_of_the_host_behind_queued_work_is_no_wait_of_the_device() {
     for format in ["native", "auto"] {
         let output = passed(&sandbox, &driver, "hidden", format);
         let timeline = Timeline::of(&sandbox, &output);
-        timeline.check(3_000_000);
+        // Events that complete late are anchored by the few that are seen to complete.
+        timeline.check(500_000);
         // All but the first wait, before which there is no work.
         let hidden: i64 = timeline.waits[1..].iter().map(|wait| wait.end - wait.start).sum();
-        assert!(hidden < 60_000, "{hidden} ns in {format}");
+        assert!(hidden < 6_000, "{hidden} ns in {format}");
         assert_eq!(unresolved(&sandbox), [0; 0]);
     }
 }
@@ -294,7 +299,7 @@ fn part(sandbox: &Sandbox, version: u32, options: &[&str]) -> PathBuf {
 }
 
 /// Runs a program that waits, and returns its calls by name: their number, the shortest and longest in microseconds, their
-/// bytes, and their smallest result.
+/// bytes, and their largest error.
 fn wait_with(sandbox: &Sandbox, how: &str, parts: &[PathBuf]) -> Vec<(String, i64, i64, i64, i64, i64)> {
     let program = sandbox.root().join("waits");
     compile::compile(&home().join("device/waits.c"), &program, &[]).unwrap();
@@ -306,21 +311,21 @@ fn wait_with(sandbox: &Sandbox, how: &str, parts: &[PathBuf]) -> Vec<(String, i6
     assert_eq!((run.exit.as_str(), errors(&run).as_str()), (PASSED, ""));
     let sql =
         "select name, count(*) n, min(dur) / 1000 shortest, max(dur) / 1000 longest, sum(coalesce(requested, 0)) bytes,
-        min(ret) ret, min(class) as class from events where layer = 'device' group by name order by name";
+        max(coalesce(errno, 0)) error, min(class) as class from events where layer = 'device' group by name order by name";
     let of_row = |row: &Value| {
         assert_eq!(row["class"], "wait", "{row}");
         let number = |key: &str| row[key].as_i64().unwrap_or_else(|| panic!("{key} of {row}"));
         let name = row["name"].as_str().unwrap().to_string();
-        (name, number("n"), number("shortest"), number("longest"), number("bytes"), number("ret"))
+        (name, number("n"), number("shortest"), number("longest"), number("bytes"), number("error"))
     };
     rows(sandbox, sql).iter().map(of_row).collect()
 }
 
-/// Checks calls against names, numbers, microseconds that each takes at least, bytes and results.
+/// Checks calls against names, numbers, microseconds that each takes at least, bytes and errors.
 fn check_waits(found: &[(String, i64, i64, i64, i64, i64)], wanted: &[(&str, i64, i64, i64, i64)]) {
     assert_eq!(found.len(), wanted.len(), "{found:?}");
-    for ((name, count, shortest, _, bytes, ret), wanted) in found.iter().zip(wanted) {
-        assert_eq!((name.as_str(), *count, *bytes, *ret), (wanted.0, wanted.1, wanted.3, wanted.4), "{found:?}");
+    for ((name, count, shortest, _, bytes, error), wanted) in found.iter().zip(wanted) {
+        assert_eq!((name.as_str(), *count, *bytes, *error), (wanted.0, wanted.1, wanted.3, wanted.4), "{found:?}");
         assert!(*shortest >= wanted.2, "{name} took {shortest} us");
     }
 }
@@ -335,7 +340,7 @@ fn waits_by_two_versions_of_the_runtime_are_recorded() {
         &[
             ("cudaDeviceSynchronize", 2, 700, 0, 0),
             ("cudaEventSynchronize", 3, 1500, 0, 0),
-            ("cudaMemcpy", 3, 500, 40 + 4096, -400),
+            ("cudaMemcpy", 3, 500, 40 + 4096, 400),
             ("cudaStreamSynchronize", 8, 1000, 0, 0),
         ],
     );

@@ -99,6 +99,21 @@ const HIP: [&CStr; FUNCTIONS] = [
     c"hipGetLastError",
 ];
 
+/// Calls a function of the driver with arguments of the given types; the result of one that it lacks is -1.
+macro_rules! call {
+    ($driver:expr, $function:ident($($of:ty),*)($($argument:expr),*)) => {{
+        let address = $driver.functions[Function::$function as usize];
+        if address.is_null() {
+            -1
+        } else {
+            // SAFETY: the driver's function of this signature, with handles of the current context and valid addresses.
+            unsafe {
+                std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($of),*) -> c_int>(address)($($argument),*)
+            }
+        }
+    }};
+}
+
 impl Driver {
     pub const NONE: Driver = Driver { functions: [std::ptr::null_mut(); FUNCTIONS], is_hip: false, is_loaded: false };
 
@@ -134,13 +149,26 @@ impl Driver {
         !self.functions[Function::Query as usize].is_null()
     }
 
-    /// Starts a session of this thread; `None` if the program has an error of the driver that it has not read yet.
-    pub fn session(&self) -> Option<Session> {
-        let mut session = Session { driver: *self, mode: CAPTURE_MODE_RELAXED };
-        if session.has_error() || session.exchange_mode() != 0 {
-            return None;
+    /// Starts a session of this thread, unless the program has an error of the driver that it has not read yet.
+    pub fn session(&self) -> Result<Session, Problem> {
+        if self.has_error() {
+            return Err(Problem::Skipped);
         }
-        Some(session)
+        let mut mode = CAPTURE_MODE_RELAXED;
+        match self.exchange_mode(&mut mode) {
+            0 => Ok(Session { driver: *self, mode }),
+            _ => Err(Problem::NoDevice),
+        }
+    }
+
+    /// Returns `true` if HIP keeps an error for the program's next question: a call made here could replace it.
+    fn has_error(&self) -> bool {
+        self.is_hip && call!(self, PeekError()()) != 0
+    }
+
+    /// Sets the mode of this thread, and returns the one before in its place.
+    fn exchange_mode(&self, mode: &mut c_uint) -> c_int {
+        call!(self, ExchangeCaptureMode(*mut c_uint)(std::ptr::from_mut(mode)))
     }
 }
 
@@ -151,57 +179,36 @@ pub struct Session {
     mode: c_uint,
 }
 
-/// Calls a function of the driver with arguments of the given types; the result of one that it lacks is -1.
-macro_rules! call {
-    ($session:expr, $function:ident($($of:ty),*)($($argument:expr),*)) => {{
-        let address = $session.driver.functions[Function::$function as usize];
-        if address.is_null() {
-            -1
-        } else {
-            // SAFETY: the driver's function of this signature, with handles of the current context and valid addresses.
-            unsafe {
-                std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($of),*) -> c_int>(address)($($argument),*)
-            }
-        }
-    }};
-}
-
 impl Session {
-    /// Returns `true` if HIP keeps an error for the program's next question: a call made here could replace it.
-    fn has_error(&self) -> bool {
-        self.driver.is_hip && call!(self, PeekError()()) != 0
-    }
-
-    fn exchange_mode(&mut self) -> c_int {
-        call!(self, ExchangeCaptureMode(*mut c_uint)(&raw mut self.mode))
-    }
-
     /// Returns the current context of this thread.
-    pub fn context(&self) -> Option<Context> {
+    pub fn context(&self) -> Result<Context, Problem> {
         if self.driver.is_hip {
-            return Some(Context(self.device()? as u64 + 1));
+            return Ok(Context(self.device()? as u64 + 1));
         }
         let (mut handle, mut id) = (0usize, 0u64);
-        if call!(self, Context(*mut usize)(&raw mut handle)) != 0 || handle == 0 {
-            return None;
+        if call!(self.driver, Context(*mut usize)(&raw mut handle)) != 0 || handle == 0 {
+            return Err(Problem::NoDevice);
         }
         // A context may get the address of one that was destroyed, but never its number.
-        match call!(self, ContextId(usize, *mut u64)(handle, &raw mut id)) {
-            0 => Some(Context(id)),
-            _ => Some(Context(handle as u64)),
+        match call!(self.driver, ContextId(usize, *mut u64)(handle, &raw mut id)) {
+            0 => Ok(Context(id)),
+            _ => Ok(Context(handle as u64)),
         }
     }
 
     /// Returns the number of the device of the current context.
-    pub fn device(&self) -> Option<i64> {
+    pub fn device(&self) -> Result<i64, Problem> {
         let mut device = 0 as c_int;
-        (call!(self, Device(*mut c_int)(&raw mut device)) == 0).then_some(device as i64)
+        match call!(self.driver, Device(*mut c_int)(&raw mut device)) {
+            0 => Ok(device as i64),
+            _ => Err(Problem::NoDevice),
+        }
     }
 
     /// Returns `true` if the stream is being captured, in which case no event may be recorded.
     pub fn is_capturing(&self, stream: usize) -> Result<bool, Problem> {
         let mut status = 0 as c_int;
-        match call!(self, IsCapturing(usize, *mut c_int)(stream, &raw mut status)) {
+        match call!(self.driver, IsCapturing(usize, *mut c_int)(stream, &raw mut status)) {
             0 => Ok(status != 0),
             // Asked about the default stream while another stream, which waits for it, is captured.
             STREAM_CAPTURE_IMPLICIT => Ok(true),
@@ -212,7 +219,7 @@ impl Session {
     /// Returns the number of a stream; its handle if the driver does not number streams.
     pub fn number_of(&self, stream: usize) -> i64 {
         let mut number = 0u64;
-        match call!(self, StreamId(usize, *mut u64)(stream, &raw mut number)) {
+        match call!(self.driver, StreamId(usize, *mut u64)(stream, &raw mut number)) {
             0 => number as i64,
             _ => stream as i64,
         }
@@ -221,21 +228,21 @@ impl Session {
     /// Creates an event that has a time.
     pub fn create_event(&self) -> Result<Event, Problem> {
         let mut event = 0usize;
-        match call!(self, CreateEvent(*mut usize, c_uint)(&raw mut event, 0)) {
+        match call!(self.driver, CreateEvent(*mut usize, c_uint)(&raw mut event, 0)) {
             0 if event != 0 => Ok(Event(event)),
             _ => Err(Problem::Failed),
         }
     }
 
     pub fn record(&self, event: Event, stream: usize) -> Result<(), Problem> {
-        match call!(self, Record(usize, usize)(event.0, stream)) {
+        match call!(self.driver, Record(usize, usize)(event.0, stream)) {
             0 => Ok(()),
             _ => Err(Problem::Failed),
         }
     }
 
     pub fn query(&self, event: Event) -> Result<Completion, Problem> {
-        match call!(self, Query(usize)(event.0)) {
+        match call!(self.driver, Query(usize)(event.0)) {
             0 => Ok(Completion::Done),
             NOT_READY => Ok(Completion::Pending),
             _ => Err(Problem::Failed),
@@ -245,7 +252,7 @@ impl Session {
     /// Returns the nanoseconds from one event to another; both have completed.
     pub fn elapsed_ns(&self, from: Event, to: Event) -> Result<i64, Problem> {
         let mut ms = 0f32;
-        match call!(self, Elapsed(*mut f32, usize, usize)(&raw mut ms, from.0, to.0)) {
+        match call!(self.driver, Elapsed(*mut f32, usize, usize)(&raw mut ms, from.0, to.0)) {
             0 if ms.is_finite() => Ok((ms as f64 * 1e6).round() as i64),
             _ => Err(Problem::Failed),
         }
@@ -254,10 +261,10 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.exchange_mode();
-        if self.has_error() {
+        self.driver.exchange_mode(&mut self.mode);
+        if self.driver.has_error() {
             // HIP counts "not ready" as an error. The program had none before.
-            call!(self, TakeError()());
+            call!(self.driver, TakeError()());
         }
     }
 }

@@ -134,7 +134,7 @@ impl State {
         match self.thread {
             0 => (self.thread, self.depth, self.is_open) = (me, 1, false),
             thread if thread == me => return self.depth += 1,
-            _ => return self.unresolved += 1,
+            _ => return self.count(1),
         }
         let begun = self.with_device(stream, |pairs, session| {
             pairs.resolve(session)?;
@@ -143,7 +143,7 @@ impl State {
         self.is_open = begun.is_ok();
         if let Err(problem) = begun {
             self.pairs.cut();
-            self.unresolved += (problem != Problem::NoDevice) as u64;
+            self.count((problem != Problem::NoDevice) as u64);
         }
     }
 
@@ -162,7 +162,8 @@ impl State {
         let ended = self.with_device(stream, |pairs, session| pairs.leave(session, stream, has_batch));
         if ended.is_err() {
             // After a failure of the driver, the pair has been counted with all others in flight.
-            self.unresolved += self.pairs.take_back() as u64;
+            let dropped = self.pairs.take_back();
+            self.count(dropped as u64);
         }
     }
 
@@ -183,16 +184,7 @@ impl State {
         if !self.driver.is_usable() || self.contexts > CONTEXTS_MAX {
             return Err(if self.driver.is_loaded() { Problem::Skipped } else { Problem::NoDevice });
         }
-        let driver = self.driver;
-        let session = driver.session().ok_or(Problem::Skipped)?;
-        let context = session.context().ok_or(if self.contexts == 0 { Problem::NoDevice } else { Problem::Skipped })?;
-        if !self.pairs.is_of(&context) {
-            self.forget_pairs();
-            self.contexts += 1;
-            let device = session.device().ok_or(Problem::Skipped)?;
-            self.pairs.start(&session, context, device);
-            self.register();
-        }
+        let session = self.session()?;
         let done = match session.is_capturing(stream) {
             Ok(false) => work(&mut self.pairs, &session),
             Ok(true) => Err(Problem::Skipped),
@@ -205,10 +197,34 @@ impl State {
         done
     }
 
+    /// Starts a session with the current context. A process that has used a context still uses a device without one.
+    fn session(&mut self) -> Result<Session, Problem> {
+        let unless_used = |problem| if self.contexts == 0 { problem } else { Problem::Skipped };
+        let session = self.driver.session().map_err(unless_used)?;
+        let context = session.context().map_err(unless_used)?;
+        if !self.pairs.is_of(&context) {
+            let device = session.device()?;
+            self.forget_pairs();
+            self.contexts += 1;
+            self.pairs.start(&session, context, device);
+            self.register();
+        }
+        Ok(session)
+    }
+
     /// Counts the pairs in flight and forgets their events, whose context may be gone.
     fn forget_pairs(&mut self) {
-        self.unresolved += self.pairs.forget();
+        let in_flight = self.pairs.forget();
+        self.count(in_flight);
         self.is_open = false;
+    }
+
+    /// Counts calls of `next()` for which the device's wait is unknown.
+    fn count(&mut self, calls: u64) {
+        if calls > 0 {
+            self.unresolved += calls;
+            self.register();
+        }
     }
 
     /// Registers for the end of the process. Functions registered later run earlier: the driver, which is in use already, is
@@ -227,8 +243,8 @@ impl State {
     /// Queries the events in flight for the last time, and records how many calls of `next()` remain unknown.
     fn finish(&mut self) {
         if self.driver.is_usable()
-            && let Some(session) = self.driver.session()
-            && session.context().is_some_and(|context| self.pairs.is_of(&context))
+            && let Ok(session) = self.driver.session()
+            && session.context().is_ok_and(|context| self.pairs.is_of(&context))
         {
             // The events that have not completed are counted below.
             let _ = self.pairs.resolve_all(&session);
