@@ -260,7 +260,8 @@ unsafe extern "C" fn before_dlsym(handle: *mut c_void, name: *const c_char) -> C
     look();
     // SAFETY: a terminated name, as for the real call.
     let starts = |with: &[u8]| with.iter().enumerate().all(|(at, &byte)| unsafe { *name.add(at) } == byte as c_char);
-    let is_hooked = !name.is_null() && [&b"H5"[..], b"MPI_", b"PMPI_", b"cu", b"hip"].into_iter().any(starts);
+    let is_likely = || starts(b"H5") || starts(b"MPI_") || starts(b"PMPI_") || starts(b"cu") || starts(b"hip");
+    let is_hooked = !name.is_null() && is_likely();
     // The meaning of the two special handles depends on the caller.
     if !is_hooked || handle == libc::RTLD_DEFAULT || handle == libc::RTLD_NEXT {
         return Continue { next, address: std::ptr::null_mut() };

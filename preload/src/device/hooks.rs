@@ -54,7 +54,9 @@ macro_rules! hooks {
             terminated(concat!($(stringify!($name), "\0", $(stringify!($variant), "\0",)*)*))
         }
 
-        /// Fills in the hooks of a library, one by one: see `hdf5`.
+        /// Fills in the hooks of a library, one by one: see `hdf5`. Merged with that of the other libraries, it would become a
+        /// list that the loader has to relocate.
+        #[inline(never)]
         fn fill_for<const L: usize>(hooks: &Functions) {
             $(
                 hooks[Function::$name as usize].store($name::<L> as *mut c_void, Relaxed);

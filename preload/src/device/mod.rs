@@ -49,13 +49,13 @@ impl Family for Device {
 
     fn has_name(file_name: &[u8]) -> bool {
         // Packages add a hash to the name of a runtime that they bring with them: `libcudart-d0da41ae.so.11.0`.
-        [&b"libcudart"[..], b"libcuda.so", b"libamdhip64"].iter().any(|start| file_name.starts_with(start))
+        let starts = |with: &[u8]| file_name.starts_with(with);
+        starts(b"libcudart") || starts(b"libcuda.so") || starts(b"libamdhip64")
     }
 
     fn is_main(object: &Object) -> bool {
-        [c"cudaDeviceSynchronize", c"cuCtxSynchronize", c"hipDeviceSynchronize"]
-            .iter()
-            .any(|name| !object.defined(name).is_null())
+        let defines = |name: &CStr| !object.defined(name).is_null();
+        defines(c"cudaDeviceSynchronize") || defines(c"cuCtxSynchronize") || defines(c"hipDeviceSynchronize")
     }
 
     fn used() -> &'static AtomicUsize {
@@ -75,8 +75,8 @@ impl Family for Device {
     }
 
     fn function(name: &CStr) -> Option<usize> {
-        let is_likely = [&b"cu"[..], b"hip"].iter().any(|start| name.to_bytes().starts_with(start));
-        is_likely.then(|| hooks::names().position(|known| known == name))?
+        let is_likely = |start: &[u8]| name.to_bytes().starts_with(start);
+        (is_likely(b"cu") || is_likely(b"hip")).then(|| hooks::names().position(|known| known == name))?
     }
 
     fn fill(library: usize, object: &Object) {

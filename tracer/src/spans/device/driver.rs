@@ -46,8 +46,9 @@ const STREAM_CAPTURE_IMPLICIT: c_int = 906;
 const CAPTURE_MODE_RELAXED: c_uint = 2;
 
 /// Names by which processes have loaded the drivers: that of CUDA has always been this one, libraries with HIP bring their own.
-const CUDA_FILES: [&CStr; 1] = [c"libcuda.so.1"];
-const HIP_FILES: [&CStr; 4] = [c"libamdhip64.so", c"libamdhip64.so.7", c"libamdhip64.so.6", c"libamdhip64.so.5"];
+/// Each list is one text, which needs no relocation, unlike a list of texts.
+const CUDA_FILES: &str = "libcuda.so.1\0";
+const HIP_FILES: &str = "libamdhip64.so\0libamdhip64.so.7\0libamdhip64.so.6\0libamdhip64.so.5\0";
 
 #[derive(Clone, Copy)]
 enum Function {
@@ -69,35 +70,20 @@ enum Function {
 const FUNCTIONS: usize = 12;
 const REQUIRED: usize = Function::ContextId as usize;
 
-const CUDA: [&CStr; FUNCTIONS] = [
-    c"cuCtxGetCurrent",
-    c"cuCtxGetDevice",
-    c"cuEventCreate",
-    c"cuEventRecord",
-    c"cuEventQuery",
-    c"cuEventElapsedTime",
-    c"cuStreamIsCapturing",
-    c"cuThreadExchangeStreamCaptureMode",
-    c"cuCtxGetId",
-    c"cuStreamGetId",
-    c"",
-    c"",
-];
+/// The names of the functions, in order; empty for those that a driver does not need.
+const CUDA: &str = concat!(
+    "cuCtxGetCurrent\0cuCtxGetDevice\0cuEventCreate\0cuEventRecord\0cuEventQuery\0cuEventElapsedTime\0",
+    "cuStreamIsCapturing\0cuThreadExchangeStreamCaptureMode\0cuCtxGetId\0cuStreamGetId\0\0\0"
+);
+const HIP: &str = concat!(
+    "\0hipGetDevice\0hipEventCreateWithFlags\0hipEventRecord\0hipEventQuery\0hipEventElapsedTime\0",
+    "hipStreamIsCapturing\0hipThreadExchangeStreamCaptureMode\0\0\0hipPeekAtLastError\0hipGetLastError\0"
+);
 
-const HIP: [&CStr; FUNCTIONS] = [
-    c"",
-    c"hipGetDevice",
-    c"hipEventCreateWithFlags",
-    c"hipEventRecord",
-    c"hipEventQuery",
-    c"hipEventElapsedTime",
-    c"hipStreamIsCapturing",
-    c"hipThreadExchangeStreamCaptureMode",
-    c"",
-    c"",
-    c"hipPeekAtLastError",
-    c"hipGetLastError",
-];
+/// Returns the names in a list.
+fn names(list: &'static str) -> impl Iterator<Item = &'static CStr> {
+    list.as_bytes().split_inclusive(|&byte| byte == 0).filter_map(|name| CStr::from_bytes_with_nul(name).ok())
+}
 
 /// Calls a function of the driver with arguments of the given types; the result of one that it lacks is -1.
 macro_rules! call {
@@ -119,25 +105,30 @@ impl Driver {
 
     /// Returns the driver that the process has loaded.
     pub fn find() -> Driver {
-        let cuda = CUDA_FILES.iter().find_map(|file| Driver::of(file, &CUDA, false));
-        let hip = || HIP_FILES.iter().find_map(|file| Driver::of(file, &HIP, true));
+        let cuda = names(CUDA_FILES).find_map(|file| Driver::of(file, CUDA, false));
+        let hip = || names(HIP_FILES).find_map(|file| Driver::of(file, HIP, true));
         cuda.or_else(hip).unwrap_or(Driver::NONE)
     }
 
-    fn of(file: &CStr, names: &[&CStr; FUNCTIONS], is_hip: bool) -> Option<Driver> {
+    fn of(file: &CStr, functions: &'static str, is_hip: bool) -> Option<Driver> {
         // SAFETY: a terminated name; nothing is loaded. The handle keeps the driver loaded from now on.
         let library = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
         if library.is_null() {
             return None;
         }
-        let function = |name: &CStr| {
+        let loaded = Driver { is_hip, is_loaded: true, ..Driver::NONE };
+        let mut driver = loaded;
+        for ((at, address), name) in driver.functions.iter_mut().enumerate().zip(names(functions)) {
+            if name.is_empty() {
+                continue;
+            }
             // SAFETY: a handle and a terminated name.
-            if name.is_empty() { std::ptr::null_mut() } else { unsafe { libc::dlsym(library, name.as_ptr()) } }
-        };
-        let functions = names.map(function);
-        let has_all = (0..REQUIRED).all(|at| !functions[at].is_null() || names[at].is_empty());
-        let functions = if has_all { functions } else { Driver::NONE.functions };
-        Some(Driver { functions, is_hip, is_loaded: true })
+            *address = unsafe { libc::dlsym(library, name.as_ptr()) };
+            if address.is_null() && at < REQUIRED {
+                return Some(loaded);
+            }
+        }
+        Some(driver)
     }
 
     pub fn is_loaded(&self) -> bool {
@@ -253,7 +244,7 @@ impl Session {
     pub fn elapsed_ns(&self, from: Event, to: Event) -> Result<i64, Problem> {
         let mut ms = 0f32;
         match call!(self.driver, Elapsed(*mut f32, usize, usize)(&raw mut ms, from.0, to.0)) {
-            0 if ms.is_finite() => Ok((ms as f64 * 1e6).round() as i64),
+            0 if ms.is_finite() => Ok((ms as f64 * 1e6) as i64),
             _ => Err(Problem::Failed),
         }
     }
