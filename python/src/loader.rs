@@ -25,7 +25,6 @@ use crate::engine::{self, Engine};
 use crate::phase::{self, Phase};
 use crate::span::{Span, note_failure};
 use crate::template::{Key, Running, Template};
-use crate::torch_state;
 use crate::value;
 
 /// Attribute of an iterator that contains its [`Pass`].
@@ -36,6 +35,20 @@ static DELIVERED: AtomicU64 = AtomicU64::new(0);
 
 pub fn delivered() -> u64 {
     DELIVERED.load(Relaxed)
+}
+
+/// The thread on which a model last ran; zero before that.
+static COMPUTES: AtomicU64 = AtomicU64::new(0);
+
+/// Notes that a model runs on this thread.
+pub fn note_forward() {
+    COMPUTES.store(engine::thread(), Relaxed);
+}
+
+/// Returns `true` if models run on another thread than this one.
+fn other_thread_computes() -> bool {
+    let thread = COMPUTES.load(Relaxed);
+    thread != 0 && thread != engine::thread()
 }
 
 /// Templates of one kind of span: the plain one, one within another, and one for the attempt that finds no further
@@ -178,7 +191,7 @@ impl Fetch {
     /// Returns the stream that runs the model; `None` without a device, and in a thread that only fetches batches ahead of
     /// the one that uses them.
     fn stream_of_model(&self, py: Python) -> Option<usize> {
-        if torch_state::other_thread_computes() {
+        if other_thread_computes() {
             return None;
         }
         self.stream.bind(py).call0().ok()?.extract().ok()

@@ -9,7 +9,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-use crate::{engine, loader};
+use crate::loader;
 use crate::phase::Phase;
 
 /// Loaders that prefetch deliver a batch or two between a forward and its backward.
@@ -17,15 +17,6 @@ const AHEAD: u64 = 2;
 
 /// Number of batches that had been delivered when a model last ran, plus one; zero before that.
 static LAST_FORWARD: AtomicU64 = AtomicU64::new(0);
-
-/// The thread on which a model last ran; zero before that.
-static COMPUTES: AtomicU64 = AtomicU64::new(0);
-
-/// Returns `true` if models run on another thread than this one.
-pub fn other_thread_computes() -> bool {
-    let thread = COMPUTES.load(Relaxed);
-    thread != 0 && thread != engine::thread()
-}
 
 /// Returns `true` if a model ran for the current batch.
 #[pyfunction]
@@ -62,7 +53,7 @@ impl Forwards {
         let (py, kind, learns) = (module.py(), module.get_type(), has_parameters(module));
         if learns {
             LAST_FORWARD.store(loader::delivered() + 1, Relaxed);
-            COMPUTES.store(engine::thread(), Relaxed);
+            loader::note_forward();
         }
         let known = if learns { &self.models } else { &self.functions }.bind(py);
         if let Some(span) = known.get_item(&kind)? {

@@ -46,7 +46,7 @@ class Device(TracedTest):
 
     def test_loader_without_workers_starves_the_device(self):
         trace = self.check_training("alone")
-        # Four samples take 16 ms, of which the device computes one.
+        # Four samples take 16 ms, and the device computes for one.
         self.assertGreater(int(trace.value("select sum(dur) from events where name = 'gpu.data_wait'")), 80_000_000)
 
     def test_program_on_the_cpu_has_none(self):

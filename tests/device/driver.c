@@ -140,7 +140,7 @@ int hipGetLastError(void) {
 #else
 int cuCtxGetCurrent(void **context) {
     int error = checked();
-    /* A new context has the address of the one before. */
+    /* A new context has the address of the previous one. */
     *context = driver.context == 0 ? NULL : (void *)0x1000;
     return error == LOST ? 0 : error;
 }

@@ -26,7 +26,7 @@ static void next_begins(int step) { dlio_next_entered(stream, 1, step); }
 
 static void next_ends(int has_batch) { dlio_next_returned(stream, has_batch); }
 
-/* One call of next(), in the way of the mode. */
+/* One call of next(), as the mode requires. */
 static void fetch(int step) {
     errno = ENOMEM;
     int is_captured = is("captured") && step >= 10 && step < 20;

@@ -308,6 +308,7 @@ const UNSAFE: &[&str] = &[
     "preload/src/",
     "preload/inline/src/",
     "tracer/src/calls/call.rs",
+    "tracer/src/calls/device.rs",
     "tracer/src/calls/meaning.rs",
     "tracer/src/calls/network.rs",
     "tracer/src/calls/processes.rs",

@@ -5,8 +5,6 @@
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
-use super::pairs::Problem;
-
 /// An event of the driver.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Event(usize);
@@ -28,6 +26,17 @@ impl Context {
 pub enum Completion {
     Done,
     Pending,
+}
+
+/// The reason for which a pair is not recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Problem {
+    /// The process does not use a device.
+    NoDevice,
+    /// The time of this pair cannot be measured.
+    Skipped,
+    /// The driver reported an error: the context may be gone.
+    Failed,
 }
 
 /// The functions of a driver; all zeros if there is none.
@@ -60,7 +69,7 @@ enum Function {
     Elapsed,
     IsCapturing,
     ExchangeCaptureMode,
-    /// The functions from here on may be missing: in CUDA before 12.0, and those of errors in CUDA.
+    /// This function and all later ones may be missing: in CUDA before 12.0, and those of errors in CUDA.
     ContextId,
     StreamId,
     PeekError,
@@ -157,7 +166,7 @@ impl Driver {
         self.is_hip && call!(self, PeekError()()) != 0
     }
 
-    /// Sets the mode of this thread, and returns the one before in its place.
+    /// Exchanges the mode of this thread and the given one.
     fn exchange_mode(&self, mode: &mut c_uint) -> c_int {
         call!(self, ExchangeCaptureMode(*mut c_uint)(std::ptr::from_mut(mode)))
     }

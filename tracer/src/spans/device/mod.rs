@@ -29,8 +29,8 @@ use dlio_schemas::ops::Layer;
 use crate::kernel::sys;
 use crate::life::lifecycle;
 use crate::thread::local::local;
-use driver::{Driver, Session};
-use pairs::{Pairs, Problem};
+use driver::{Driver, Problem, Session};
+use pairs::Pairs;
 
 /// The handle of no stream: the stream is unknown.
 pub const NO_STREAM: usize = usize::MAX;

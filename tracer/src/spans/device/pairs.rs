@@ -1,7 +1,7 @@
 //! The events in flight, in the order in which they were recorded, and the intervals between those that have completed.
 
 use super::device_clock::DeviceClock;
-use super::driver::{Completion, Context, Event, Session};
+use super::driver::{Completion, Context, Event, Problem, Session};
 use super::emit::{self, Interval, Kind};
 use crate::kernel::sys;
 
@@ -22,17 +22,6 @@ const NARROW_NS: i64 = 50_000;
 /// Duration of one attempt to see an event complete, and the time between two attempts: if the limits are wide or narrow.
 const ATTEMPT_NS: i64 = 20_000;
 const EVERY_NS: [i64; 2] = [100_000_000, 1_000_000_000];
-
-/// The reason for which a pair is not recorded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Problem {
-    /// The process does not use a device.
-    NoDevice,
-    /// The time of this pair cannot be measured.
-    Skipped,
-    /// The driver reported an error: the context may be gone.
-    Failed,
-}
 
 /// An event in flight.
 #[derive(Clone, Copy)]
