@@ -35,8 +35,11 @@ struct Library {
 
 impl Library {
     const fn new() -> Library {
-        const NONE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-        Library { entry: Entry::new(), real: [NONE; hooks::FUNCTIONS], hooks: [NONE; hooks::FUNCTIONS] }
+        Library {
+            entry: Entry::new(),
+            real: [const { AtomicPtr::new(std::ptr::null_mut()) }; hooks::FUNCTIONS],
+            hooks: [const { AtomicPtr::new(std::ptr::null_mut()) }; hooks::FUNCTIONS],
+        }
     }
 }
 
