@@ -10,7 +10,7 @@ export DLIO_BIN_DIR := $(DLIO_DIST)/bin
 export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help own demo test fuzz test-verdict test-what-if test-torch test-stores test-trackers test-mpi test-systems test-packages test-mlpstorage build build-mpi wheel packages docs bench bench-quick bench-readme bench-peers bench-objects bench-programs install uninstall clean setup-demo setup-test setup-torch setup-stores setup-trackers setup-mpi setup-packages setup-frameworks say-test doc lint
+.PHONY: help own demo test fuzz test-verdict test-what-if test-torch test-gpu test-stores test-trackers test-mpi test-systems test-packages test-mlpstorage build build-mpi wheel packages docs bench bench-quick bench-readme bench-peers bench-objects bench-programs install uninstall clean setup-demo setup-test setup-torch setup-stores setup-trackers setup-mpi setup-packages setup-frameworks say-test doc lint
 
 help:
 	@echo "make demo          build, trace a small benchmark run, print the report"
@@ -22,6 +22,7 @@ help:
 	@echo "make install       install the build, manual pages and shell completions into PREFIX=$(PREFIX); make uninstall removes them"
 	@echo "make test          run all checks; the targets below install what they need"
 	@echo "make test-torch    install PyTorch (5 minutes, 6 GB) and run its tests"
+	@echo "make test-gpu      on a host with a GPU, compare the recorded waits of the GPU with the truth, in trainings with PyTorch"
 	@echo "make test-verdict  compare reports with the timers of small trainings that wait for known causes (15 minutes);"
 	@echo "                   JOBS=\"decode http\" selects some; jobs with PyTorch and other libraries need make setup-torch"
 	@echo "make test-what-if  change the loaders of 29 small trainings and compare the times with the predictions of"
@@ -68,6 +69,10 @@ test-mpi: setup-mpi build build-mpi
 # Spans of PyTorch, which is installed into a separate environment. `make test` runs these tests, too, once PyTorch is installed.
 test-torch: setup-torch build
 	python/run-tests.sh --torch
+
+# Waits of a real GPU, which most hosts do not have.
+test-gpu:
+	@if tests/gpu/compare.py --check; then $(MAKE) setup-torch wheel && tests/gpu/compare.py; fi
 
 # Verdicts on jobs that time themselves: run it on an idle host.
 test-verdict: setup-test wheel

@@ -19,7 +19,7 @@ elif [ "${1:-}" = --torch ]; then
 fi
 if [ "${1:-}" = --torch ]; then
     shift
-    set -- test_torch test_run_torch test_verdicts.TorchVerdicts test_objects.S3TorchConnector "$@"
+    set -- test_torch test_torch_device test_run_torch test_verdicts.TorchVerdicts test_objects.S3TorchConnector "$@"
 fi
 
 stores="${DLIO_STORES_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/dlio-stores-venv}"

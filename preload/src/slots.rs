@@ -1,4 +1,4 @@
-//! Changes the slots through which objects call functions of HDF5 and MPI, when the program starts and when it looks up a
+//! Changes the slots through which objects call functions of HDF5, MPI, CUDA and HIP, when the program starts and when it looks up a
 //! function.
 //!
 //! A library that is linked into a program or another library has no slots and is not recorded.
@@ -13,6 +13,7 @@ use dlio_tracer::thread::local::local;
 use dlio_tracer::thread::stack::with_stack_space;
 use libc::dl_phdr_info;
 
+use crate::device::Device;
 use crate::hdf5::Hdf5;
 use crate::libraries::imports::{self, Changed, Object};
 use crate::libraries::{Family, is_any_used, is_library, libraries};
@@ -46,7 +47,7 @@ fn look() {
 }
 
 fn is_recorded() -> bool {
-    lifecycle::records(Layer::Hdf5) || lifecycle::records(Layer::Mpi)
+    [Layer::Hdf5, Layer::Mpi, Layer::Device].into_iter().any(lifecycle::records)
 }
 
 /// Returns the loader's counts of objects that it has loaded and unloaded.
@@ -107,9 +108,10 @@ fn change_slots(is_start: bool) {
     let first = if unloaded == UNLOADED.load(Relaxed) { LISTED.load(Relaxed) } else { 0 };
     let listed = find_libraries(first, is_start);
     let mut all = Changed::Done;
-    if is_any_used::<Hdf5>() || is_any_used::<Mpi>() {
+    if is_any_used::<Hdf5>() || is_any_used::<Mpi>() || is_any_used::<Device>() {
         for_each_object(|number, object| {
-            let change = || [change_object::<Hdf5>(object), change_object::<Mpi>(object)];
+            let change =
+                || [change_object::<Hdf5>(object), change_object::<Mpi>(object), change_object::<Device>(object)];
             if number >= first && change().contains(&Changed::Later) {
                 all = Changed::Later;
             }
@@ -129,6 +131,7 @@ fn find_libraries(first: usize, is_start: bool) -> usize {
     if first == 0 {
         set_unlisted::<Hdf5>();
         set_unlisted::<Mpi>();
+        set_unlisted::<Device>();
     }
     let mut listed = 0;
     for_each_listed(|number, info| {
@@ -144,9 +147,13 @@ fn find_libraries(first: usize, is_start: bool) -> usize {
         if Mpi::has_name(name) {
             register::<Mpi>(info, is_start);
         }
+        if Device::has_name(name) {
+            register::<Device>(info, is_start);
+        }
     });
     free_unlisted::<Hdf5>();
     free_unlisted::<Mpi>();
+    free_unlisted::<Device>();
     listed
 }
 
@@ -169,7 +176,7 @@ fn free_unlisted<F: Family>() {
 fn register<F: Family>(info: &dl_phdr_info, is_start: bool) {
     // SAFETY: the loader has just listed it.
     let Some(object) = (unsafe { Object::of(info) }) else { return };
-    if !lifecycle::records(F::LAYER) || object.defined(F::MARK).is_null() {
+    if !lifecycle::records(F::LAYER) || !F::is_main(&object) {
         return;
     }
     if let Some(library) = libraries::<F>().find(|&library| F::entry(library).is_at(object.base())) {
@@ -199,9 +206,10 @@ fn change_object<F: Family>(object: &Object) -> Changed {
     object.change(|name, slot| {
         let function = F::function(name)?;
         let bound = || libraries::<F>().find(|&library| F::real(library, function).addr() == slot.target);
-        let awaited = || (object.contains(slot.target) && is_defined_by::<F>(name)).then(|| awaited::<F>(object))?;
+        let awaited =
+            || (object.contains(slot.target) && is_defined_by::<F>(name)).then(|| awaited::<F>(object, function))?;
         let library = bound().or_else(awaited)?;
-        (!F::real(library, function).is_null()).then(|| F::hook(library, function).expose_provenance())
+        Some(F::hook(library, function).expose_provenance())
     })
 }
 
@@ -217,12 +225,13 @@ fn is_defined_by<F: Family>(name: &CStr) -> bool {
     first == Some(true)
 }
 
-/// Returns the library to which the loader will bind a slot of an object at its first call.
-fn awaited<F: Family>(object: &Object) -> Option<usize> {
-    let global = libraries::<F>().find(|&library| F::entry(library).is_global());
-    let named = || object.needed().find_map(|name| libraries::<F>().find(|&library| F::entry(library).is_named(name)));
+/// Returns the library to which the loader will bind a slot of an object for a function at its first call.
+fn awaited<F: Family>(object: &Object, function: usize) -> Option<usize> {
+    let with_it = || libraries::<F>().filter(|&library| !F::real(library, function).is_null());
+    let global = with_it().find(|&library| F::entry(library).is_global());
+    let named = || object.needed().find_map(|name| with_it().find(|&library| F::entry(library).is_named(name)));
     // An object may need only a library that belongs to another, as its C++ interface.
-    let mut used = libraries::<F>();
+    let mut used = with_it();
     global.or_else(named).or_else(|| used.next().filter(|_| used.next().is_none()))
 }
 
@@ -251,7 +260,8 @@ unsafe extern "C" fn before_dlsym(handle: *mut c_void, name: *const c_char) -> C
     look();
     // SAFETY: a terminated name, as for the real call.
     let starts = |with: &[u8]| with.iter().enumerate().all(|(at, &byte)| unsafe { *name.add(at) } == byte as c_char);
-    let is_hooked = !name.is_null() && (starts(b"H5") || starts(b"MPI_") || starts(b"PMPI_"));
+    let is_likely = || starts(b"H5") || starts(b"MPI_") || starts(b"PMPI_") || starts(b"cu") || starts(b"hip");
+    let is_hooked = !name.is_null() && is_likely();
     // The meaning of the two special handles depends on the caller.
     if !is_hooked || handle == libc::RTLD_DEFAULT || handle == libc::RTLD_NEXT {
         return Continue { next, address: std::ptr::null_mut() };
@@ -264,7 +274,10 @@ unsafe extern "C" fn before_dlsym(handle: *mut c_void, name: *const c_char) -> C
     };
     Continue {
         next: std::ptr::null_mut(),
-        address: hook_of::<Hdf5>(found).or_else(|| hook_of::<Mpi>(found)).unwrap_or(found),
+        address: hook_of::<Hdf5>(found)
+            .or_else(|| hook_of::<Mpi>(found))
+            .or_else(|| hook_of::<Device>(found))
+            .unwrap_or(found),
     }
 }
 

@@ -8,6 +8,7 @@ import weakref
 from dliotrace import ai
 from dliotrace._engine import Batches, Fetch, ItemIterator, Items, Pass, Traced, hold
 from dliotrace._patch import replace, when_imported
+from dliotrace._torch_device import stream_of_model
 from dliotrace._torch_shared import DATA, ITEM
 
 _fetch = ai.data.fetch.in_phase(DATA)
@@ -81,7 +82,7 @@ def _with_first_pass(init):
 
 
 def _with_fetch(following):
-    return functools.update_wrapper(Fetch(following, _late), following)
+    return functools.update_wrapper(Fetch(following, _late, stream_of_model()), following)
 
 
 def _late(iterator):

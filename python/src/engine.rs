@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use dlio_schemas::native::names::NameKind;
 use dlio_tracer::app::{Meta, OpenSpan};
+use dlio_tracer::spans::device::NO_STREAM;
 use dlio_tracer::spans::engine_lookup;
 use dlio_tracer::table::Table;
 
@@ -65,6 +66,20 @@ impl Engine {
     pub fn counter(self, name: u32, category: u32, value: f64) {
         // SAFETY: plain numbers.
         unsafe { (self.0.counter)(name, category, value) };
+    }
+
+    /// Notes that a loader's `next()` is called while `stream` runs the model.
+    pub fn next_entered(self, stream: usize, steps: i64) {
+        if let Some(table) = self.0.device() {
+            (table.next_entered)(stream, steps);
+        }
+    }
+
+    /// Notes that a loader's `next()` has returned. Without a stream, the time of the device is unknown.
+    pub fn next_returned(self, stream: Option<usize>, has_batch: bool) {
+        if let Some(table) = self.0.device() {
+            (table.next_returned)(stream.unwrap_or(NO_STREAM), has_batch as u32);
+        }
     }
 
     pub fn describe(self, key: &str, text: &str) {

@@ -37,6 +37,20 @@ pub fn delivered() -> u64 {
     DELIVERED.load(Relaxed)
 }
 
+/// The thread on which a model last ran; zero before that.
+static COMPUTES: AtomicU64 = AtomicU64::new(0);
+
+/// Notes that a model runs on this thread.
+pub fn note_forward() {
+    COMPUTES.store(engine::thread(), Relaxed);
+}
+
+/// Returns `true` if models run on another thread than this one.
+fn other_thread_computes() -> bool {
+    let thread = COMPUTES.load(Relaxed);
+    thread != 0 && thread != engine::thread()
+}
+
 /// Templates of one kind of span: the plain one, one within another, and one for the attempt that finds no further
 /// item.
 struct Names {
@@ -112,13 +126,15 @@ pub struct Fetch {
     following: Py<PyAny>,
     /// Called with an iterator without a pass, to give it one.
     late: Py<PyAny>,
+    /// Returns the handle of the device's stream that this thread uses; None if the program uses no device.
+    stream: Py<PyAny>,
 }
 
 #[pymethods]
 impl Fetch {
     #[new]
-    fn new(following: Py<PyAny>, late: Py<PyAny>) -> Fetch {
-        Fetch { following, late }
+    fn new(following: Py<PyAny>, late: Py<PyAny>, stream: Py<PyAny>) -> Fetch {
+        Fetch { following, late, stream }
     }
 
     fn __call__<'py>(&self, iterator: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -131,17 +147,15 @@ impl Fetch {
         };
         let Ok(pass) = pass.cast::<Pass>() else { return following.call1((iterator,)) };
         let pass = pass.get();
+        let stream = self.stream_of_model(py);
+        if let Some(stream) = stream {
+            engine.next_entered(stream, pass.steps());
+        }
         let open = pass.names.begin(engine, Some(pass.steps()), py);
         let batch = following.call1((iterator,));
-        match &batch {
-            Err(error) if error.is_instance_of::<PyStopIteration>(py) => open.end::<()>(None, py),
-            _ => {
-                if batch.is_ok() {
-                    pass.given.fetch_add(1, Relaxed);
-                    DELIVERED.fetch_add(1, Relaxed);
-                }
-                open.end(Some(&batch), py);
-            }
+        self.end(pass, open, &batch, py);
+        if stream.is_some() {
+            engine.next_returned(self.stream_of_model(py), batch.is_ok());
         }
         batch
     }
@@ -156,7 +170,31 @@ impl Fetch {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.following)?;
-        visit.call(&self.late)
+        visit.call(&self.late)?;
+        visit.call(&self.stream)
+    }
+}
+
+impl Fetch {
+    fn end(&self, pass: &Pass, open: Open, batch: &PyResult<Bound<PyAny>>, py: Python) {
+        match batch {
+            Err(error) if error.is_instance_of::<PyStopIteration>(py) => return open.end::<()>(None, py),
+            Ok(_) => {
+                pass.given.fetch_add(1, Relaxed);
+                DELIVERED.fetch_add(1, Relaxed);
+            }
+            Err(_) => {}
+        }
+        open.end(Some(batch), py);
+    }
+
+    /// Returns the stream that runs the model; `None` without a device, and in a thread that only fetches batches ahead of
+    /// the one that uses them.
+    fn stream_of_model(&self, py: Python) -> Option<usize> {
+        if other_thread_computes() {
+            return None;
+        }
+        self.stream.bind(py).call0().ok()?.extract().ok()
     }
 }
 

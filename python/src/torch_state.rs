@@ -53,6 +53,7 @@ impl Forwards {
         let (py, kind, learns) = (module.py(), module.get_type(), has_parameters(module));
         if learns {
             LAST_FORWARD.store(loader::delivered() + 1, Relaxed);
+            loader::note_forward();
         }
         let known = if learns { &self.models } else { &self.functions }.bind(py);
         if let Some(span) = known.get_item(&kind)? {

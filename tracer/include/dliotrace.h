@@ -94,6 +94,9 @@ typedef struct {
     /* Older engines lack these members: see dlio_io_engine. */
     uint64_t (*now)(void);
     void (*io_done)(const dlio_io *io, const char *name, size_t length, const dlio_meta *meta, size_t count);
+    /* And older ones lack these: see dlio_device_engine. */
+    void (*next_entered)(uintptr_t stream, int64_t steps);
+    void (*next_returned)(uintptr_t stream, uint32_t has_batch);
 } dlio_engine;
 
 typedef struct {
@@ -260,6 +263,25 @@ static inline void dlio_io_done_with(dlio_io *io, const char *url, int64_t moved
 
 static inline void dlio_io_done(dlio_io *io, const char *url, int64_t moved, int error) {
     dlio_io_done_with(io, url, moved, error, NULL, 0);
+}
+
+/* Returns the engine if it records spans and can time a device, otherwise NULL. */
+static inline const dlio_engine *dlio_device_engine(void) {
+    const dlio_engine *engine = dlio_recording();
+    return engine && engine->size >= offsetof(dlio_engine, next_returned) + sizeof engine->next_returned ? engine : NULL;
+}
+
+/* Times how long a GPU waits for a batch: call these before and after fetching one, on the thread that launches the model's
+ * kernels, with the stream that runs them (a CUstream, cudaStream_t or hipStream_t; NULL is the default stream). Epoch and step
+ * are INT32_MIN if there are none. `has_batch` is 0 at the end of the data. Only events are recorded and queried; nothing waits. */
+static inline void dlio_next_entered(const void *stream, int32_t epoch, int32_t step) {
+    const dlio_engine *engine = dlio_device_engine();
+    if (engine) engine->next_entered((uintptr_t)stream, (int64_t)(((uint64_t)(uint32_t)epoch << 32) | (uint32_t)step));
+}
+
+static inline void dlio_next_returned(const void *stream, int has_batch) {
+    const dlio_engine *engine = dlio_device_engine();
+    if (engine) engine->next_returned((uintptr_t)stream, has_batch != 0);
 }
 
 #ifdef __cplusplus

@@ -28,10 +28,13 @@ impl Family for Hdf5 {
     const LAYER: Layer = Layer::Hdf5;
     const LIBRARIES: usize = LIBRARIES_MAX;
     const FUNCTIONS: usize = hooks::FUNCTIONS;
-    const MARK: &'static CStr = c"H5Dread";
 
     fn has_name(file_name: &[u8]) -> bool {
         file_name.windows(FILE_NAME.len()).any(|part| part == FILE_NAME)
+    }
+
+    fn is_main(object: &Object) -> bool {
+        !object.defined(c"H5Dread").is_null()
     }
 
     fn used() -> &'static AtomicUsize {

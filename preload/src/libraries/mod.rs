@@ -1,5 +1,5 @@
 //! Libraries that programs bring with them in many versions, whose calls are recorded without being built against them:
-//! HDF5 and MPI.
+//! HDF5, MPI, CUDA and HIP.
 //!
 //! [`imports`] reads and changes the slots through which objects call other objects, [`entry`] describes a loaded library.
 //! A [`Family`] names the functions to hook and knows how to record them.
@@ -22,11 +22,10 @@ pub trait Family {
     const LIBRARIES: usize;
     /// Number of hooked functions.
     const FUNCTIONS: usize;
-    /// A function that each of the libraries defines, and no library that belongs to one.
-    const MARK: &'static CStr;
-
     /// Returns `true` for the file name of such a library, or of a library that belongs to one.
     fn has_name(file_name: &[u8]) -> bool;
+    /// Returns `true` for such a library, and not for one that belongs to it.
+    fn is_main(object: &Object) -> bool;
     /// Returns the number of loaded libraries. Most processes have none, and do not touch the memory of the entries.
     fn used() -> &'static AtomicUsize;
     fn entry(library: usize) -> &'static Entry;

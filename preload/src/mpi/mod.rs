@@ -27,10 +27,13 @@ impl Family for Mpi {
     const LAYER: Layer = Layer::Mpi;
     const LIBRARIES: usize = LIBRARIES_MAX;
     const FUNCTIONS: usize = hooks::FUNCTIONS;
-    const MARK: &'static CStr = c"PMPI_Init";
 
     fn has_name(file_name: &[u8]) -> bool {
         file_name.starts_with(b"libmpi")
+    }
+
+    fn is_main(object: &Object) -> bool {
+        !object.defined(c"PMPI_Init").is_null()
     }
 
     fn used() -> &'static AtomicUsize {

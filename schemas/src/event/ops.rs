@@ -33,6 +33,8 @@ pub enum Layer {
     Hdf5,
     /// Calls of MPI-IO: like calls of HDF5, they contain the calls on files that the library makes.
     Mpi,
+    /// Calls of CUDA and HIP in which the host waits for a device. They move no data of files.
+    Device,
 }
 
 /// The purpose of the call; the column `class`.
@@ -115,7 +117,7 @@ pub struct OpInfo {
 }
 
 impl Layer {
-    pub const ALL: [Layer; 9] = [
+    pub const ALL: [Layer; 10] = [
         Layer::Posix,
         Layer::Stdio,
         Layer::Process,
@@ -125,10 +127,11 @@ impl Layer {
         Layer::Net,
         Layer::Hdf5,
         Layer::Mpi,
+        Layer::Device,
     ];
 
     pub fn name(self) -> &'static str {
-        ["posix", "stdio", "process", "app", "wait", "object", "net", "hdf5", "mpi"][self as usize]
+        ["posix", "stdio", "process", "app", "wait", "object", "net", "hdf5", "mpi", "device"][self as usize]
     }
 
     /// Returns `true` if calls of this layer have metadata, as spans have.
@@ -633,6 +636,26 @@ operations! {
         575 MPI_TESTALL "MPI_Testall" Other Count Size Status;
         576 MPI_TESTANY "MPI_Testany" Other Count Size Status;
         577 MPI_TESTSOME "MPI_Testsome" Other Count Size Status;
+    }
+    // Calls of CUDA and HIP that block until a device has done its work. Like calls of the layer `wait`, they are recorded if
+    // they were long enough to have blocked. A failed call has the negative error number of its library as the result.
+    Device {
+        700 CUDA_STREAM_SYNCHRONIZE "cudaStreamSynchronize" Wait None None Status;
+        701 CUDA_EVENT_SYNCHRONIZE "cudaEventSynchronize" Wait None None Status;
+        702 CUDA_DEVICE_SYNCHRONIZE "cudaDeviceSynchronize" Wait None None Status;
+        703 CUDA_MEMCPY "cudaMemcpy" Wait None Size Status;
+
+        710 CU_STREAM_SYNCHRONIZE "cuStreamSynchronize" Wait None None Status;
+        711 CU_EVENT_SYNCHRONIZE "cuEventSynchronize" Wait None None Status;
+        712 CU_CTX_SYNCHRONIZE "cuCtxSynchronize" Wait None None Status;
+        713 CU_MEMCPY_H_TO_D "cuMemcpyHtoD_v2" Wait None Size Status;
+        714 CU_MEMCPY_D_TO_H "cuMemcpyDtoH_v2" Wait None Size Status;
+        715 CU_MEMCPY_D_TO_D "cuMemcpyDtoD_v2" Wait None Size Status;
+
+        720 HIP_STREAM_SYNCHRONIZE "hipStreamSynchronize" Wait None None Status;
+        721 HIP_EVENT_SYNCHRONIZE "hipEventSynchronize" Wait None None Status;
+        722 HIP_DEVICE_SYNCHRONIZE "hipDeviceSynchronize" Wait None None Status;
+        723 HIP_MEMCPY "hipMemcpy" Wait None Size Status;
     }
 }
 

@@ -141,6 +141,7 @@ fn category(layer: Layer) -> &'static str {
         Layer::Net => "NET",
         Layer::Hdf5 => "HDF5",
         Layer::Mpi => "MPI",
+        Layer::Device => "DEVICE",
     }
 }
 

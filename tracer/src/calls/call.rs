@@ -136,7 +136,7 @@ impl Inside {
     pub fn enter(layer: Layer) {
         // Patched functions are never called inside a wait, except by a signal handler that runs there.
         let kind = match layer {
-            Layer::Wait => 0,
+            Layer::Wait | Layer::Device => 0,
             Layer::Stdio => 2,
             _ => 1,
         };

@@ -214,19 +214,24 @@ pub extern "C" fn after_fork_in_child() {
     descriptors::shared_with_child();
 }
 
-/// A function that records the rest at the end of an image; null if there is none.
-static BEFORE_END: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+/// The functions that record the rest at the end of an image: those of rings of requests and of devices. Null if unused.
+static BEFORE_END: [AtomicPtr<()>; 2] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 2];
 
 /// Registers a function that is called before an image is closed, while events can still be recorded.
 pub fn before_end(record: fn()) {
-    BEFORE_END.store(record as *mut (), Release);
+    let is_free = |place: &&AtomicPtr<()>| {
+        place.compare_exchange(std::ptr::null_mut(), record as *mut (), AcqRel, Relaxed).is_ok()
+    };
+    let place = BEFORE_END.iter().find(is_free);
+    debug_assert!(place.is_some(), "one place for each caller");
 }
 
 fn record_rest() {
-    let record = BEFORE_END.load(Acquire);
-    if !record.is_null() && records_anything() {
-        // SAFETY: only such functions are stored.
-        unsafe { std::mem::transmute::<*mut (), fn()>(record)() };
+    for record in BEFORE_END.each_ref().map(|place| place.load(Acquire)) {
+        if !record.is_null() && records_anything() {
+            // SAFETY: only such functions are stored.
+            unsafe { std::mem::transmute::<*mut (), fn()>(record)() };
+        }
     }
 }
 

@@ -360,7 +360,9 @@ fn layers() -> u32 {
         match std::str::from_utf8(name).ok().and_then(Layer::from_name) {
             Some(layer) => bits |= 1 << layer as u32,
             None if name == b"all" => bits = ALL,
-            None => complain(env::LAYERS, name, "posix, stdio, process, app, wait, object, net, hdf5, mpi or all"),
+            None => {
+                complain(env::LAYERS, name, "posix, stdio, process, app, wait, object, net, hdf5, mpi, device or all")
+            }
         }
     }
     if bits == 0 { ALL } else { bits }

@@ -135,6 +135,12 @@ pub fn instant(name: u32, category: u32, steps: i64, meta: &[Meta]) {
     }
 }
 
+/// Records a span that did not run on this thread, such as one of a device: start and duration in ticks.
+pub(super) fn elsewhere((name, category): (u32, u32), steps: i64, (start, duration): (u64, u64), meta: &[Meta]) {
+    put_meta(meta, start);
+    Done { start, duration }.record(Op::SPAN, name, category as i32, (steps, steps != NO_STEPS), 0, 0);
+}
+
 /// Records the value of a counter.
 pub fn counter(name: u32, category: u32, value: f64) {
     if lifecycle::records(Layer::App) {

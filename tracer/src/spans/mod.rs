@@ -7,9 +7,11 @@
 //! Reading order: [`span`](mod@span), [`io`](mod@io), `tracing_layer` (for programs that use the crate `tracing`),
 //! [`table`] (the functions of an engine), [`engine_lookup`], [`own`] (the engine linked here), [`app`].
 //! Calls of libraries are spans, too ([`library_calls`]): [`hdf5`], with a table of its [`data_sets`], and [`mpi`].
+//! [`device`] times the waits of a GPU for batches.
 
 pub mod app;
 pub mod data_sets;
+pub mod device;
 pub mod engine_lookup;
 pub mod hdf5;
 pub mod io;

@@ -8,6 +8,7 @@ use crate::life::lifecycle;
 use crate::naming::names;
 use crate::recording::{image, phase, wiped_page};
 use crate::spans::app::{self, LibraryIo, Meta, OpenSpan};
+use crate::spans::device;
 use crate::spans::table::{Table, VERSION};
 
 /// The table of the engine linked here.
@@ -26,6 +27,8 @@ pub static OWN: Table = Table {
     start: start_linked,
     now,
     io_done,
+    next_entered: device::next_entered,
+    next_returned,
 };
 
 /// Numbers a string.
@@ -91,6 +94,10 @@ unsafe extern "C" fn counter(name: u32, category: u32, value: f64) {
 
 extern "C" fn now() -> u64 {
     app::now()
+}
+
+extern "C" fn next_returned(stream: usize, has_batch: u32) {
+    device::next_returned(stream, has_batch != 0);
 }
 
 /// Records I/O of a library.

@@ -41,12 +41,20 @@ pub struct Table {
     /// Records I/O of a library on a named object.
     pub io_done:
         unsafe extern "C" fn(io: *const LibraryIo, name: *const u8, length: usize, meta: *const Meta, count: usize),
+    /// Notes the start and end of `next()` of a loader, with the stream that runs the model: see [`crate::spans::device`].
+    pub next_entered: extern "C" fn(stream: usize, steps: i64),
+    pub next_returned: extern "C" fn(stream: usize, has_batch: u32),
 }
 
 impl Table {
     /// Returns the functions for the I/O of libraries, unless the engine is too old.
     pub fn io(&self) -> Option<&Table> {
         (self.size as usize >= offset_of!(Table, io_done) + size_of::<usize>()).then_some(self)
+    }
+
+    /// Returns the functions that time a device, unless the engine is too old.
+    pub fn device(&self) -> Option<&Table> {
+        (self.size as usize >= offset_of!(Table, next_returned) + size_of::<usize>()).then_some(self)
     }
 }
 

@@ -1,5 +1,5 @@
 //! The per-thread state that every call needs: one cache line of initial-exec thread-local storage, followed by a
-//! line that waits need and one that calls of MPI need.
+//! line that waits need and one that calls of libraries need.
 //!
 //! `thread_local!` costs 5 ns more per call, because a library's ordinary thread-local storage is accessed through a
 //! function. The line is all zeros in a new thread, and zero means "nothing yet".
@@ -46,6 +46,8 @@ pub struct Local {
     pub in_mpi: u32,
     /// The io_uring ring, in a few bits, for which this thread is inside a function that enters the kernel.
     pub in_ring: u32,
+    /// Set inside a recorded call that waits for a device: the library may make it by another one.
+    pub in_device: u32,
 }
 
 const _: () = assert!(size_of::<Local>() == 192 && std::mem::offset_of!(Local, evidence) == 64);
