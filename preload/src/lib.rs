@@ -15,6 +15,7 @@ mod libaio;
 mod libraries;
 mod mpi;
 mod net;
+mod nvtx;
 mod optional;
 mod posix;
 mod process;

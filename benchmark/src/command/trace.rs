@@ -24,6 +24,7 @@ use dlio_tracer::spool::{self, Stranded};
 use dlio_tracer::untraced::{self, Untraced};
 
 use crate::command::expiry::Expiry;
+use crate::command::trace_gpu::GpuOptions;
 use crate::command::trace_tasks::{Task, Turn};
 use crate::command::{analyzer, output_places};
 use crate::failure::{Failure, Outcome};
@@ -70,6 +71,8 @@ pub struct Options {
     /// Also record /proc, /sys, /dev, shared libraries, and files of interpreters and packages
     #[arg(long)]
     all: bool,
+    #[command(flatten)]
+    gpu: GpuOptions,
     /// Make the trace readable by everyone [default: only you] (DLIO_TRACE_UMASK=022)
     #[arg(long)]
     share: bool,
@@ -161,6 +164,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let mut variables = variables_of(options, &folder, &converter);
     if loading.is_harmless() {
         variables.set("LD_PRELOAD", &preload.value);
+        options.gpu.pass_on(&preload.library, &mut variables);
     }
     let mut sampler = None;
     let first = || FirstSample::take(&folder, options.umask());

@@ -164,6 +164,7 @@ fn register() {
         if !phase::is_strict() {
             counters::at_end();
             ring::end_thread();
+            local::release_ranges();
         }
     }
     // SAFETY: plain registrations of functions that live as long as the process. They are registered before the

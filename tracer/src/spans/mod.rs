@@ -7,6 +7,7 @@
 //! Reading order: [`span`](mod@span), [`io`](mod@io), `tracing_layer` (for programs that use the crate `tracing`),
 //! [`table`] (the functions of an engine), [`engine_lookup`], [`own`] (the engine linked here), [`app`].
 //! Calls of libraries are spans, too ([`library_calls`]): [`hdf5`], with a table of its [`data_sets`], and [`mpi`].
+//! So are the ranges that programs name through [`nvtx`].
 
 pub mod app;
 pub mod data_sets;
@@ -15,6 +16,7 @@ pub mod hdf5;
 pub mod io;
 pub mod library_calls;
 pub mod mpi;
+pub mod nvtx;
 pub mod own;
 pub mod span;
 pub mod table;

@@ -46,6 +46,8 @@ pub struct Local {
     pub in_mpi: u32,
     /// The io_uring ring, in a few bits, for which this thread is inside a function that enters the kernel.
     pub in_ring: u32,
+    /// The ranges of NVTX that the thread is in, or null: see [`ranges_or_new`].
+    ranges: *mut u8,
 }
 
 const _: () = assert!(size_of::<Local>() == 192 && std::mem::offset_of!(Local, evidence) == 64);
@@ -101,6 +103,37 @@ pub fn own_id() -> u32 {
             (*line).id = sys::thread_id();
         }
         (*line).id
+    }
+}
+
+/// The size of the memory for a thread's ranges of NVTX.
+pub const RANGES_SIZE: usize = 2 * sys::PAGE;
+
+/// Returns the memory for this thread's ranges of NVTX; null if it has none yet.
+pub fn ranges() -> *mut u8 {
+    // SAFETY: the line is this thread's own.
+    unsafe { (*local()).ranges }
+}
+
+/// Returns the memory for this thread's ranges of NVTX, zeroed at first; null if there is none.
+pub fn ranges_or_new() -> *mut u8 {
+    let line = local();
+    // SAFETY: the line is this thread's own.
+    unsafe {
+        if (*line).ranges.is_null() {
+            (*line).ranges = sys::map_memory(RANGES_SIZE);
+        }
+        (*line).ranges
+    }
+}
+
+/// Releases that memory when the thread ends.
+pub fn release_ranges() {
+    let line = local();
+    // SAFETY: as above; the memory is used during calls of this thread only.
+    let ranges = unsafe { std::mem::replace(&mut (*line).ranges, std::ptr::null_mut()) };
+    if !ranges.is_null() {
+        sys::unmap(ranges, RANGES_SIZE);
     }
 }
 

@@ -1,0 +1,40 @@
+//! Options of `dlio trace` for programs that use a GPU: ranges that libraries name.
+//!
+//! The tracing library is passed to the interfaces of NVIDIA as a tool. Each of them accepts one tool, by an environment
+//! variable; a tool that the user has set is left in place.
+
+use std::path::Path;
+
+use clap::Args;
+
+use crate::system::processes::Variables;
+use crate::system::terminal;
+
+/// The variable that names NVTX's tool.
+const NVTX_TOOL: &str = "NVTX_INJECTION64_PATH";
+
+#[derive(Args)]
+pub struct GpuOptions {
+    /// Record the NVTX ranges and marks of PyTorch, NCCL, DALI and other libraries as spans
+    #[arg(long)]
+    nvtx: bool,
+}
+
+impl GpuOptions {
+    /// Sets the variables that make the library a tool.
+    pub fn pass_on(&self, library: &Path, variables: &mut Variables) {
+        if self.nvtx && is_free(NVTX_TOOL, library, "cannot record NVTX ranges (--nvtx)") {
+            variables.set(NVTX_TOOL, library);
+        }
+    }
+}
+
+/// Returns `true` if no other tool is set; otherwise prints that the option has no effect.
+fn is_free(variable: &str, library: &Path, failure: &str) -> bool {
+    let other = std::env::var_os(variable).filter(|tool| !tool.is_empty() && tool != library);
+    if let Some(tool) = &other {
+        let tool = tool.to_string_lossy();
+        terminal::warn(format_args!("dlio: {failure}: {variable} names another tool, {tool}; unset the variable"));
+    }
+    other.is_none()
+}
