@@ -372,6 +372,7 @@ const UNSAFE: &[&str] = &[
     "tracer/src/trace/tally.rs",
     "benchmark/mpi/src/",
     "benchmark/src/data_set/formats/hdf5.rs",
+    "benchmark/src/machine/nvml.rs",
     "benchmark/src/ranks/mpi/library.rs",
     "benchmark/src/ranks/mpi/table.rs",
     "benchmark/src/system/buffer.rs",

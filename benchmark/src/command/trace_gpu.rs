@@ -1,4 +1,4 @@
-//! Options of `dlio trace` for programs that use a GPU: ranges that libraries name.
+//! Options of `dlio trace` for programs that use a GPU: ranges that libraries name, and samples of the device.
 //!
 //! The tracing library is passed to the interfaces of NVIDIA as a tool. Each of them accepts one tool, by an environment
 //! variable; a tool that the user has set is left in place.
@@ -7,6 +7,7 @@ use std::path::Path;
 
 use clap::Args;
 
+use crate::machine::sampler::SampleResult;
 use crate::system::processes::Variables;
 use crate::system::terminal;
 
@@ -18,6 +19,9 @@ pub struct GpuOptions {
     /// Record the NVTX ranges and marks of PyTorch, NCCL, DALI and other libraries as spans
     #[arg(long)]
     nvtx: bool,
+    /// Sample utilization, memory, power and PCIe of NVIDIA GPUs once per second
+    #[arg(long)]
+    pub gpu: bool,
 }
 
 impl GpuOptions {
@@ -37,4 +41,11 @@ fn is_free(variable: &str, library: &Path, failure: &str) -> bool {
         terminal::warn(format_args!("dlio: {failure}: {variable} names another tool, {tool}; unset the variable"));
     }
     other.is_none()
+}
+
+/// Prints why GPUs were not sampled.
+pub fn report_failure(machine: &SampleResult) {
+    if let Some(cause) = &machine.gpu_failure {
+        terminal::warn(format_args!("dlio: cannot sample GPUs (--gpu): {cause}"));
+    }
 }

@@ -23,12 +23,14 @@ pub struct Kept {
 }
 
 impl Kept {
-    const FREE: Kept = Kept {
-        hash: AtomicU64::new(0),
-        text: AtomicPtr::new(std::ptr::null_mut()),
-        length: AtomicUsize::new(0),
-        number: Number::new(),
-    };
+    const fn free() -> Kept {
+        Kept {
+            hash: AtomicU64::new(0),
+            text: AtomicPtr::new(std::ptr::null_mut()),
+            length: AtomicUsize::new(0),
+            number: Number::new(),
+        }
+    }
 
     pub fn handle(&self) -> Handle {
         std::ptr::from_ref(self).cast()
@@ -54,7 +56,7 @@ pub struct Table<const N: usize> {
 
 impl<const N: usize> Table<N> {
     pub const fn new() -> Table<N> {
-        Table { entries: [Kept::FREE; N], used: AtomicUsize::new(0), lock: Lock::new() }
+        Table { entries: [const { Kept::free() }; N], used: AtomicUsize::new(0), lock: Lock::new() }
     }
 
     /// Returns the entry of a string, which is added if it is new; `None` if there is no space.

@@ -78,7 +78,9 @@ mod tests {
     }
 
     fn steps(steps: i64) -> OpenSpan {
-        OpenSpan { steps, ..OpenSpan::NONE }
+        let mut span = OpenSpan::NONE;
+        span.steps = steps;
+        span
     }
 
     #[test]
