@@ -9,6 +9,7 @@ mod next;
 mod row;
 
 mod aio;
+mod cupti;
 mod hdf5;
 mod inline;
 mod libaio;

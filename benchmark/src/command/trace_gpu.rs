@@ -1,4 +1,4 @@
-//! Options of `dlio trace` for programs that use a GPU: ranges that libraries name, and samples of the device.
+//! Options of `dlio trace` for programs that use a GPU: ranges that libraries name, the work of the device, and samples.
 //!
 //! The tracing library is passed to the interfaces of NVIDIA as a tool. Each of them accepts one tool, by an environment
 //! variable; a tool that the user has set is left in place.
@@ -11,15 +11,17 @@ use crate::machine::sampler::SampleResult;
 use crate::system::processes::Variables;
 use crate::system::terminal;
 
-/// The variable that names NVTX's tool.
+/// The variables that name the tools of NVTX and of CUDA.
 const NVTX_TOOL: &str = "NVTX_INJECTION64_PATH";
+const CUDA_TOOL: &str = "CUDA_INJECTION64_PATH";
 
 #[derive(Args)]
 pub struct GpuOptions {
     /// Record the NVTX ranges and marks of PyTorch, NCCL, DALI and other libraries as spans
     #[arg(long)]
     nvtx: bool,
-    /// Sample utilization, memory, power and PCIe of NVIDIA GPUs once per second
+    /// Record kernels, copies and graphs of NVIDIA GPUs (CUPTI), and sample the GPUs once per second (NVML). Not yet
+    /// tested on a GPU
     #[arg(long)]
     pub gpu: bool,
 }
@@ -29,6 +31,9 @@ impl GpuOptions {
     pub fn pass_on(&self, library: &Path, variables: &mut Variables) {
         if self.nvtx && is_free(NVTX_TOOL, library, "cannot record NVTX ranges (--nvtx)") {
             variables.set(NVTX_TOOL, library);
+        }
+        if self.gpu && is_free(CUDA_TOOL, library, "cannot record the work of GPUs (--gpu)") {
+            variables.set(CUDA_TOOL, library);
         }
     }
 }

@@ -215,19 +215,23 @@ pub extern "C" fn after_fork_in_child() {
     descriptors::shared_with_child();
 }
 
-/// A function that records the rest at the end of an image; null if there is none.
-static BEFORE_END: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+/// Functions that record the rest at the end of an image, for io_uring and for GPUs; null if there are fewer.
+static BEFORE_END: [AtomicPtr<()>; 2] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 2];
 
 /// Registers a function that is called before an image is closed, while events can still be recorded.
 pub fn before_end(record: fn()) {
-    BEFORE_END.store(record as *mut (), Release);
+    let none = std::ptr::null_mut();
+    let take = |place: &AtomicPtr<()>| place.compare_exchange(none, record as *mut (), AcqRel, Relaxed).is_ok();
+    let is_taken = BEFORE_END.iter().any(take);
+    debug_assert!(is_taken, "more functions than places");
 }
 
 fn record_rest() {
-    let record = BEFORE_END.load(Acquire);
-    if !record.is_null() && records_anything() {
-        // SAFETY: only such functions are stored.
-        unsafe { std::mem::transmute::<*mut (), fn()>(record)() };
+    for record in BEFORE_END.iter().map(|place| place.load(Acquire)) {
+        if !record.is_null() && records_anything() {
+            // SAFETY: only such functions are stored.
+            unsafe { std::mem::transmute::<*mut (), fn()>(record)() };
+        }
     }
 }
 

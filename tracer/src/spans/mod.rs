@@ -7,9 +7,10 @@
 //! Reading order: [`span`](mod@span), [`io`](mod@io), `tracing_layer` (for programs that use the crate `tracing`),
 //! [`table`] (the functions of an engine), [`engine_lookup`], [`own`] (the engine linked here), [`app`].
 //! Calls of libraries are spans, too ([`library_calls`]): [`hdf5`], with a table of its [`data_sets`], and [`mpi`].
-//! So are the ranges that programs name through [`nvtx`].
+//! So are the ranges that programs name through [`nvtx`], and the work of GPUs ([`cupti`]).
 
 pub mod app;
+pub mod cupti;
 pub mod data_sets;
 pub mod engine_lookup;
 pub mod hdf5;

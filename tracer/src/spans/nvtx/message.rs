@@ -71,7 +71,7 @@ impl Message {
     }
 
     /// Returns the number of the name.
-    pub(super) fn number(self) -> u32 {
+    pub(in crate::spans) fn number(self) -> u32 {
         let number = match self {
             Message::Registered(handle) => registered(handle),
             text => text.with_text(|text| library_calls::intern(NameKind::Span, text)),
@@ -83,8 +83,12 @@ impl Message {
     pub(super) fn with_text<R>(self, use_it: impl FnOnce(&[u8]) -> R) -> Option<R> {
         match self {
             Message::Bytes(text) if !text.is_null() => {
-                // SAFETY: the program passes a terminated string, of which at most the first bytes are read.
-                let text = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), libc::strnlen(text, LONGEST)) };
+                // SAFETY: the program passes a terminated string, which is read up to its end.
+                let text = unsafe {
+                    let is_inside = |at: &usize| text.add(*at).read() != 0;
+                    let length = (0..LONGEST).take_while(is_inside).count();
+                    std::slice::from_raw_parts(text.cast::<u8>(), length)
+                };
                 Some(use_it(whole_letters(text)))
             }
             Message::Wide(text) if !text.is_null() => {
