@@ -88,36 +88,34 @@ fn direction(kind: u8) -> &'static str {
     NAMES.get(kind as usize).unwrap_or(&NAMES[0])
 }
 
+/// Enough for every name of a copy or a set.
+const NAME_MAX: usize = 64;
+
 impl Copying {
     /// Returns the number of a name such as `Memcpy HtoD (Pageable -> Device)`.
     pub(super) fn number(self) -> u32 {
-        number_of(&[
-            "Memcpy ",
-            direction(self.kind),
-            " (",
-            memory(self.from.into()),
-            " -> ",
-            memory(self.to.into()),
-            ")",
-        ])
+        let (from, to) = (memory(self.from.into()), memory(self.to.into()));
+        let name = ["Memcpy ", direction(self.kind), " (", from, " -> ", to, ")"];
+        library_calls::intern(NameKind::Span, joined(&name, &mut [0; NAME_MAX]))
     }
 }
 
 impl Setting {
     /// Returns the number of a name such as `Memset (Device)`.
     pub(super) fn number(self) -> u32 {
-        number_of(&["Memset (", memory(self.memory), ")"])
+        let name = ["Memset (", memory(self.memory), ")"];
+        library_calls::intern(NameKind::Span, joined(&name, &mut [0; NAME_MAX]))
     }
 }
 
-/// Returns the number of a name that consists of short parts.
-fn number_of(parts: &[&str]) -> u32 {
-    let (mut text, mut length) = ([0u8; 64], 0);
+/// Joins the parts of a name.
+fn joined<'a>(parts: &[&str], space: &'a mut [u8; NAME_MAX]) -> &'a [u8] {
+    let mut length = 0;
     for part in parts {
-        text[length..length + part.len()].copy_from_slice(part.as_bytes());
+        space[length..length + part.len()].copy_from_slice(part.as_bytes());
         length += part.len();
     }
-    library_calls::intern(NameKind::Span, &text[..length])
+    &space[..length]
 }
 
 #[cfg(test)]
@@ -170,9 +168,9 @@ mod tests {
     #[test]
     fn unknown_memory_and_the_longest_name_have_a_name() {
         assert_eq!((memory(1), memory(99), direction(1), direction(200)), ("Pageable", "Unknown", "HtoD", "Unknown"));
-        let longest = Copying { bytes: 0, kind: 0, from: 7, to: 7 };
-        let length = "Memcpy Unknown (Managed Static -> Managed Static)".len();
-        assert!(length <= 64);
-        longest.number();
+        let longest = (0..=u8::MAX).map(|kind| memory(kind.into())).max_by_key(|name| name.len()).unwrap();
+        let directions = (0..=u8::MAX).map(direction).max_by_key(|name| name.len()).unwrap();
+        let name = joined(&["Memcpy ", directions, " (", longest, " -> ", longest, ")"], &mut [0; NAME_MAX]).to_vec();
+        assert_eq!(name, b"Memcpy Unknown (Managed Static -> Managed Static)");
     }
 }
