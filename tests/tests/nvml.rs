@@ -43,8 +43,8 @@ impl Host {
     }
 
     fn head(&self) -> String {
-        let files = std::fs::read_dir(self.sandbox.trace()).unwrap().map(|entry| entry.unwrap().path());
-        let file = files.filter(|path| path.extension().is_some_and(|ending| ending == "machine")).next().unwrap();
+        let mut files = std::fs::read_dir(self.sandbox.trace()).unwrap().map(|entry| entry.unwrap().path());
+        let file = files.find(|path| path.extension().is_some_and(|ending| ending == "machine")).unwrap();
         std::fs::read_to_string(file).unwrap()
     }
 }
