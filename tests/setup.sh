@@ -67,7 +67,7 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}"
 case "${1:-demo}" in wheel | test | packages) packages "$cache/dlio-wheel-venv" .installed "maturin==1.16.0 auditwheel==6.8.2 twine==7.0.0 mypy==2.4.1" ;; esac
 case "${1:-demo}" in
     # Libraries that read dlio's files in the tests, as users do.
-    test) packages "$cache/dlio-venv" .readers "numpy h5py pandas pyarrow pillow polars duckdb viztracer prometheus_client" ;;
+    test) packages "$cache/dlio-venv" .readers "numpy h5py pandas pyarrow pillow polars duckdb viztracer prometheus_client nvtx" ;;
     # Compatible versions: without them, pip searches for minutes.
     stores) packages "$cache/dlio-stores-venv" .installed \
         "aiobotocore==3.10.0 boto3==1.43.117 s3fs==2026.9.0 smart_open==9.0.2 minio==7.2.20" ;;

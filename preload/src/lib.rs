@@ -9,6 +9,7 @@ mod next;
 mod row;
 
 mod aio;
+mod cupti;
 mod device;
 mod hdf5;
 mod inline;
@@ -16,6 +17,7 @@ mod libaio;
 mod libraries;
 mod mpi;
 mod net;
+mod nvtx;
 mod optional;
 mod posix;
 mod process;

@@ -95,6 +95,12 @@ fn for_each_object(mut each: impl FnMut(usize, &Object)) {
     });
 }
 
+/// Replaces the calls of a function in all objects that are loaded now, except through pointers that they looked up.
+pub fn replace_calls(function: &CStr, hook: *const c_void) {
+    let chosen = |name: &CStr, _| (name == function).then_some(hook.addr());
+    with_stack_space(|| for_each_object(|_, object| _ = object.change(chosen)));
+}
+
 fn change_slots(is_start: bool) {
     let me = local().addr();
     while CHANGING.compare_exchange(0, me, Acquire, Relaxed).is_err() {

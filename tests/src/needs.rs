@@ -8,6 +8,7 @@ const INSTALLED_BY: &[(&str, &str)] = &[
     ("strace", SETUP),
     ("viztracer", SETUP),
     ("prometheus_client", SETUP),
+    ("nvtx", SETUP),
     ("liburing", SETUP),
     ("fio", "apt-get install fio"),
     ("the patching library", "cargo build --profile preload --package dlio-inline"),

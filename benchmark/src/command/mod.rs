@@ -14,6 +14,7 @@
 //! output_places     checks that outputs can be written
 //! analyzer          runs `dlio-analyze` on a trace
 //! trace             `dlio trace`
+//! trace_gpu         its options for programs that use a GPU
 //! expiry            events of ended processes in `dlio trace --last`
 //! trace_tasks       several `dlio trace` of one job
 //! bench_traced      `dlio bench --trace`
@@ -33,5 +34,6 @@ pub mod report;
 pub mod size;
 pub mod sweep;
 pub mod trace;
+mod trace_gpu;
 mod trace_tasks;
 pub mod workloads;

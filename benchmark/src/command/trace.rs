@@ -24,8 +24,9 @@ use dlio_tracer::spool::{self, Stranded};
 use dlio_tracer::untraced::{self, Untraced};
 
 use crate::command::expiry::Expiry;
+use crate::command::trace_gpu::GpuOptions;
 use crate::command::trace_tasks::{Task, Turn};
-use crate::command::{analyzer, output_places};
+use crate::command::{analyzer, output_places, trace_gpu};
 use crate::failure::{Failure, Outcome};
 use crate::machine::sampler::{FirstSample, SampleResult, Sampler};
 use crate::machine::unusual;
@@ -70,6 +71,8 @@ pub struct Options {
     /// Also record /proc, /sys, /dev, shared libraries, and files of interpreters and packages
     #[arg(long)]
     all: bool,
+    #[command(flatten)]
+    gpu: GpuOptions,
     /// Make the trace readable by everyone [default: only you] (DLIO_TRACE_UMASK=022)
     #[arg(long)]
     share: bool,
@@ -161,11 +164,12 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let mut variables = variables_of(options, &folder, &converter);
     if loading.is_harmless() {
         variables.set("LD_PRELOAD", &preload.value);
+        options.gpu.pass_on(&preload.library, &mut variables);
     }
     let mut sampler = None;
     let first = || FirstSample::take(&folder, options.umask());
     let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-    let started = |first: FirstSample| sampler = first.go_on();
+    let started = |first: FirstSample| sampler = first.go_on(options.gpu.gpu);
     let expiry = options.last().and_then(|last| Expiry::begin(&folder, last));
     let ended = processes::run_in_front(&mut command, &variables, Outliving::Allowed, first, started);
     expiry.into_iter().for_each(Expiry::finish);
@@ -192,6 +196,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
         report_turn(&turn, &folder, &before, remains, loading, options);
         report_untraced(&untraced::read(&folder, began));
         report_unusual(&machine, &facts);
+        trace_gpu::report_failure(&machine);
     }
     report_missing_parts(lost, stranded.as_ref(), &folder);
     if let Some((analyzer, page)) = analyzer.zip(options.report.as_ref()).filter(|_| turn != Turn::Earlier) {

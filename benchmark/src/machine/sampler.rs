@@ -20,6 +20,7 @@ use dlio_schemas::native::fields::key;
 use dlio_tracer::environment::{self, ControlGroups};
 
 use crate::machine::mounts::{self, Mount};
+use crate::machine::nvml::Nvml;
 use crate::machine::readings::Sources;
 use crate::machine::unusual::{Allowance, RunSamples};
 use crate::system::{clock, file_calls, host};
@@ -37,6 +38,8 @@ pub struct SampleResult {
     pub file: Option<PathBuf>,
     /// The resources available to the command; `None` if another process samples.
     pub allowance: Option<Allowance>,
+    /// The reason why no GPU was sampled although this was requested.
+    pub gpu_failure: Option<String>,
     /// The mounts when the command started.
     mounts: Vec<Mount>,
 }
@@ -75,18 +78,23 @@ impl FirstSample {
             output: None,
             watched: RunSamples::default(),
             allowance: None,
+            gpus: Gpus::Unwanted,
             mounts: Vec::new(),
         };
         turn.sample();
         FirstSample(turn)
     }
 
-    /// Continues while the command runs. `None` if no thread can be started.
-    pub fn go_on(self) -> Option<Sampler> {
+    /// Continues while the command runs, and samples the GPUs if `with_gpus`. `None` if no thread can be started.
+    pub fn go_on(self, with_gpus: bool) -> Option<Sampler> {
         let FirstSample(mut turn) = self;
+        if with_gpus {
+            turn.gpus = Gpus::Wanted;
+        }
         let (stop, stopped) = channel();
         let thread = move || {
             let mut samples = 0;
+            turn.open_gpus();
             loop {
                 samples += 1;
                 let period = if samples < LATER { PERIOD } else { LATER_PERIOD };
@@ -120,7 +128,16 @@ struct SamplerState {
     output: Option<Output>,
     watched: RunSamples,
     allowance: Option<Allowance>,
+    gpus: Gpus,
     mounts: Vec<Mount>,
+}
+
+/// The GPUs of the host. The driver may need a second until it can be queried, so this happens on the thread.
+enum Gpus {
+    Unwanted,
+    Wanted,
+    Sampled(Nvml),
+    Failed(String),
 }
 
 struct Output {
@@ -137,9 +154,13 @@ impl SamplerState {
     fn sample(&mut self) {
         if self.output.is_none() {
             self.begin();
+            self.open_gpus();
         }
         let (Some(sources), Some(output)) = (&self.sources, &mut self.output) else { return };
-        let readings = sources.read();
+        let mut readings = sources.read();
+        if let Gpus::Sampled(nvml) = &mut self.gpus {
+            readings.extend(nvml.read());
+        }
         let (boot_ns, unix_ns) = (clock::boot_nanos(), unix_nanos());
         self.watched.take(&readings);
         self.watched.elapsed_ns = boot_ns - output.began_ns;
@@ -186,12 +207,25 @@ impl SamplerState {
         self.mounts = mounts;
     }
 
+    /// Opens the driver's library if GPUs are wanted and this process samples.
+    fn open_gpus(&mut self) {
+        let (Gpus::Wanted, Some(output)) = (&self.gpus, &mut self.output) else { return };
+        self.gpus = match Nvml::open() {
+            Ok(nvml) => {
+                output.put(&Writer::fact(key::GPUS, &nvml.names()));
+                Gpus::Sampled(nvml)
+            }
+            Err(cause) => Gpus::Failed(cause),
+        };
+    }
+
     fn end(mut self) -> SampleResult {
         if let Some(output) = &mut self.output {
             output.put(END);
         }
-        let SamplerState { watched, output, allowance, mounts, .. } = self;
-        SampleResult { watched, file: output.map(|output| output.path), allowance, mounts }
+        let SamplerState { watched, output, allowance, gpus, mounts, .. } = self;
+        let gpu_failure = if let Gpus::Failed(cause) = gpus { Some(cause) } else { None };
+        SampleResult { watched, file: output.map(|output| output.path), allowance, gpu_failure, mounts }
     }
 }
 

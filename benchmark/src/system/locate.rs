@@ -46,6 +46,8 @@ pub fn program(name: &str) -> Option<PathBuf> {
 /// The value of LD_PRELOAD for one job.
 pub struct Preload {
     pub value: OsString,
+    /// The path in it of the library.
+    pub library: PathBuf,
     /// A temporary directory with a link to the library's directory; removed when the job is done.
     link: Option<PathBuf>,
 }
@@ -75,11 +77,12 @@ pub fn preload(library: &Path) -> Outcome<Preload> {
         value = folder.join(LINK).join(library.file_name().unwrap_or_default()).into_os_string();
         link = Some(folder);
     }
+    let loaded = PathBuf::from(&value);
     if let Some(present) = env::var_os("LD_PRELOAD").filter(|present| !present.is_empty()) {
         value.push(":");
         value.push(present);
     }
-    Ok(Preload { value, link })
+    Ok(Preload { value, library: loaded, link })
 }
 
 /// Returns `true` if LD_PRELOAD can contain the path: the loader splits it at spaces and colons, and expands `$ORIGIN`.

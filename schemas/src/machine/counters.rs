@@ -6,6 +6,8 @@ pub enum Unit {
     Count,
     Bytes,
     Nanoseconds,
+    Percent,
+    Milliwatts,
 }
 
 impl Unit {
@@ -14,6 +16,8 @@ impl Unit {
             Unit::Count => "count",
             Unit::Bytes => "bytes",
             Unit::Nanoseconds => "ns",
+            Unit::Percent => "percent",
+            Unit::Milliwatts => "mW",
         }
     }
 }
@@ -31,6 +35,8 @@ pub enum Scope {
     Network,
     /// The directory of a mount.
     Mount,
+    /// A GPU by its number in the order of the driver.
+    Gpu,
 }
 
 /// One counter.
@@ -51,10 +57,11 @@ const fn level(name: &'static str, unit: Unit, scope: Scope, meaning: &'static s
     Counter { name, unit, accumulates: false, scope, meaning }
 }
 
-use Scope::{Device, Group, Machine, Mount, Network};
-use Unit::{Bytes, Count, Nanoseconds};
+use Scope::{Device, Gpu, Group, Machine, Mount, Network};
+use Unit::{Bytes, Count, Milliwatts, Nanoseconds, Percent};
 
-/// All counters. A counter that the kernel does not provide is missing from a trace; it is never zero instead.
+/// All counters. A counter that the kernel or the driver does not provide is missing from a trace; it is never
+/// zero instead.
 pub const COUNTERS: &[Counter] = &[
     sum("cpu_busy_ns", Nanoseconds, Machine, "Time in which CPUs ran programs or the kernel, summed over CPUs."),
     sum("cpu_idle_ns", Nanoseconds, Machine, "Time in which CPUs had nothing to do, without cpu_iowait_ns."),
@@ -119,6 +126,13 @@ pub const COUNTERS: &[Counter] = &[
     sum("lustre_write_bytes", Bytes, Mount, "Bytes of these writes."),
     sum("lustre_cache_hits", Count, Mount, "Pages that reads found in the page cache, most of them read ahead."),
     sum("lustre_cache_misses", Count, Mount, "Pages that reads had to fetch from servers."),
+    level("gpu_busy", Percent, Gpu, "Time in which at least one kernel ran, in the driver's last sample period."),
+    level("gpu_memory_busy", Percent, Gpu, "Time in which the memory of the GPU was read or written, in that period."),
+    level("gpu_memory_used", Bytes, Gpu, "Memory of the GPU that is allocated or reserved."),
+    level("gpu_power", Milliwatts, Gpu, "Power that the GPU draws."),
+    sum("gpu_pcie_sent", Bytes, Gpu, "Bytes that the GPU sent over PCIe."),
+    sum("gpu_pcie_received", Bytes, Gpu, "Bytes that the GPU received over PCIe."),
+    level("gpu_lost", Count, Gpu, "1 once the driver cannot reach the GPU; it has no later values."),
 ];
 
 /// Returns the index of the counter with this name.

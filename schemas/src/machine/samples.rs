@@ -50,7 +50,7 @@ impl Writer {
     pub fn head(facts: &[(&str, String)], mounts: &[(String, Vec<(&str, String)>)]) -> String {
         let mut out = format!("{HEAD}\n");
         for (key, value) in facts {
-            let _ = writeln!(out, "fact\t{key}\t{}", escaped(value));
+            out += &Writer::fact(key, value);
         }
         for (folder, about) in mounts {
             let _ = write!(out, "mount\t{}", escaped(folder));
@@ -60,6 +60,11 @@ impl Writer {
             out.push('\n');
         }
         out
+    }
+
+    /// Returns the line of a fact about the host, which may follow samples.
+    pub fn fact(key: &str, value: &str) -> String {
+        format!("fact\t{key}\t{}\n", escaped(value))
     }
 
     /// Returns the lines of one sample.

@@ -43,6 +43,8 @@ fn track(samples: &Samples, series: &Series, from_ns: u64, to_ns: u64) -> Track 
         (Unit::Count, true) => "1/s",
         (Unit::Count, false) => "",
         (Unit::Nanoseconds, _) => "s/s",
+        (Unit::Percent, _) => "%",
+        (Unit::Milliwatts, _) => "mW",
     };
     let mut values = match counter.accumulates {
         true => rates(samples, series, counter.unit == Unit::Nanoseconds),

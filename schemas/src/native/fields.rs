@@ -102,6 +102,8 @@ pub mod key {
     pub const THROTTLED_PERIODS_END: &str = "throttled_periods_end";
     pub const THROTTLED_NS: &str = "throttled_ns";
     pub const THROTTLED_NS_END: &str = "throttled_ns_end";
+    /// GPUs of the host in the order of the driver: number, identifier, name. `0 GPU-1234 NVIDIA H200; 1 ...`.
+    pub const GPUS: &str = "gpus";
     /// Memory limit of the control group in bytes, the lowest of it and its parents, or `none`; and the group with
     /// that limit.
     pub const MEMORY_LIMIT: &str = "memory_limit";

@@ -164,6 +164,7 @@ fn register() {
         if !phase::is_strict() {
             counters::at_end();
             ring::end_thread();
+            local::release_ranges();
         }
     }
     // SAFETY: plain registrations of functions that live as long as the process. They are registered before the
@@ -214,8 +215,9 @@ pub extern "C" fn after_fork_in_child() {
     descriptors::shared_with_child();
 }
 
-/// The functions that record the rest at the end of an image: those of rings of requests and of devices. Null if unused.
-static BEFORE_END: [AtomicPtr<()>; 2] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 2];
+/// The functions that record the rest at the end of an image: those of rings of requests, of the waits of a GPU and of its
+/// work. Null if unused.
+static BEFORE_END: [AtomicPtr<()>; 3] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 3];
 
 /// Registers a function that is called before an image is closed, while events can still be recorded.
 pub fn before_end(record: fn()) {

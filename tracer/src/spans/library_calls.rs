@@ -18,7 +18,7 @@ use crate::spans::app::{self, Meta, NO_STEPS, OpenSpan};
 use crate::thread::local::local;
 use crate::trace::header_page;
 
-/// The number of a constant string, kept for the image in which it was assigned.
+/// The number of a string that does not change, kept for the image in which it was assigned.
 pub struct Number(AtomicU64);
 
 impl Default for Number {
@@ -33,18 +33,19 @@ impl Number {
     }
 
     #[inline]
-    pub fn get(&self, kind: NameKind, text: &str) -> u32 {
+    pub fn get(&self, kind: NameKind, text: impl AsRef<[u8]>) -> u32 {
         let (known, generation) = (self.0.load(Relaxed), wiped_page::generation());
         if known as u32 != number::NONE && (known >> 32) as u32 == generation {
             return known as u32;
         }
-        let id = intern(kind, text.as_bytes());
+        let id = intern(kind, text.as_ref());
         self.0.store((generation as u64) << 32 | id as u64, Relaxed);
         id
     }
 }
 
-fn intern(kind: NameKind, text: &[u8]) -> u32 {
+/// Returns the number of a string.
+pub fn intern(kind: NameKind, text: &[u8]) -> u32 {
     names::intern(kind, text, hash::of(text, (8 + kind as u64) << 32))
 }
 

@@ -8,8 +8,10 @@
 //! [`table`] (the functions of an engine), [`engine_lookup`], [`own`] (the engine linked here), [`app`].
 //! Calls of libraries are spans, too ([`library_calls`]): [`hdf5`], with a table of its [`data_sets`], and [`mpi`].
 //! [`device`] times the waits of a GPU for batches.
+//! So are the ranges that programs name through [`nvtx`], and the work of GPUs ([`cupti`]).
 
 pub mod app;
+pub mod cupti;
 pub mod data_sets;
 pub mod device;
 pub mod engine_lookup;
@@ -17,6 +19,7 @@ pub mod hdf5;
 pub mod io;
 pub mod library_calls;
 pub mod mpi;
+pub mod nvtx;
 pub mod own;
 pub mod span;
 pub mod table;

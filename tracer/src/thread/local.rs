@@ -48,6 +48,8 @@ pub struct Local {
     pub in_ring: u32,
     /// Set inside a recorded call that waits for a device: the library may make it by another one.
     pub in_device: u32,
+    /// The ranges of NVTX that the thread is in, or null: see [`ranges_or_new`].
+    ranges: *mut u8,
 }
 
 const _: () = assert!(size_of::<Local>() == 192 && std::mem::offset_of!(Local, evidence) == 64);
@@ -103,6 +105,37 @@ pub fn own_id() -> u32 {
             (*line).id = sys::thread_id();
         }
         (*line).id
+    }
+}
+
+/// The size of the memory for a thread's ranges of NVTX.
+pub const RANGES_SIZE: usize = 2 * sys::PAGE;
+
+/// Returns the memory for this thread's ranges of NVTX; null if it has none yet.
+pub fn ranges() -> *mut u8 {
+    // SAFETY: the line is this thread's own.
+    unsafe { (*local()).ranges }
+}
+
+/// Returns the memory for this thread's ranges of NVTX, zeroed at first; null if there is none.
+pub fn ranges_or_new() -> *mut u8 {
+    let line = local();
+    // SAFETY: the line is this thread's own.
+    unsafe {
+        if (*line).ranges.is_null() {
+            (*line).ranges = sys::map_memory(RANGES_SIZE);
+        }
+        (*line).ranges
+    }
+}
+
+/// Releases that memory when the thread ends.
+pub fn release_ranges() {
+    let line = local();
+    // SAFETY: as above; the memory is used during calls of this thread only.
+    let ranges = unsafe { std::mem::replace(&mut (*line).ranges, std::ptr::null_mut()) };
+    if !ranges.is_null() {
+        sys::unmap(ranges, RANGES_SIZE);
     }
 }
 

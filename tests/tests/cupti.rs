@@ -1,0 +1,164 @@
+//! Tests the work of GPUs in a trace, with a library in place of CUPTI (`tests/gpu/cupti.c`) and a program in place of CUDA
+//! (`tests/gpu/cuda_job.c`).
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use dlio_tests::artefacts;
+use dlio_tests::compile::compile;
+use dlio_tests::home;
+use dlio_tests::sandbox::Sandbox;
+
+/// A host with a library in place of CUPTI, and a program that uses it.
+struct Host {
+    sandbox: Sandbox,
+    program: PathBuf,
+}
+
+impl Host {
+    fn new(name: &str, flags: &[&str]) -> Host {
+        let sandbox = Sandbox::new(&format!("cupti.{name}")).unwrap();
+        let (library, program) = (sandbox.root().join("libcupti.so.12"), sandbox.root().join("job"));
+        let shared = ["-shared", "-fPIC", "-Wl,-soname,libcupti.so.12"];
+        compile(&home().join("gpu/cupti.c"), &library, &[&shared[..], flags].concat()).unwrap();
+        let path = format!("-Wl,-rpath,{}", sandbox.root().display());
+        compile(&home().join("gpu/cuda_job.c"), &program, &[library.to_str().unwrap(), &path]).unwrap();
+        Host { sandbox, program }
+    }
+
+    fn trace(&self, options: &[&str], arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+        let mut dlio = Command::new(artefacts::command("dlio").unwrap());
+        dlio.args(["trace", "--quiet", "-o"]).arg(self.sandbox.trace()).args(options).arg("--").arg(&self.program);
+        dlio.args(arguments).env("DLIO_LIB", artefacts::library().unwrap()).envs(variables.iter().copied());
+        let output = dlio.env_remove("CUDA_INJECTION64_PATH").output().unwrap();
+        assert_eq!(output.status.code(), Some(42), "{output:?}");
+        output
+    }
+
+    fn rows(&self, sql: &str) -> Vec<String> {
+        rows(&self.sandbox.trace(), sql)
+    }
+
+    /// Returns the names of the device's work, with their categories and number.
+    fn work(&self) -> Vec<String> {
+        self.rows("select left(name, 40), cat, count(*) from events where layer = 'app' group by 1, 2 order by 1")
+    }
+}
+
+fn rows(trace: &Path, sql: &str) -> Vec<String> {
+    let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
+    let output = command.arg(trace).args(["--sql", sql, "--format", "csv"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().skip(1).map(str::to_string).collect()
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+const WORK: [&str; 8] = [
+    "Memcpy DtoH (Device -> Pinned),gpu_memcpy,1",
+    "Memcpy HtoD (Pageable -> Device),gpu_memcpy,1",
+    "Memcpy Unknown (Unknown -> Unknown),gpu_memcpy,1",
+    "Memset (Device),gpu_memset,1",
+    "copied_kernel,kernel,1",
+    "graph,kernel,1",
+    "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk,kernel,1",
+    "unnamed,kernel,1",
+];
+
+#[test]
+fn work_of_the_device_is_recorded_with_its_times() {
+    let host = Host::new("work", &[]);
+    let output = host.trace(&["--gpu"], &["work"], &[]);
+    assert!(!errors(&output).contains("dliotrace"), "{output:?}");
+    assert_eq!(host.work(), WORK);
+    let metadata = "select args['device'], args['stream'], args['bytes'] from events
+        where name in ('copied_kernel', 'graph', 'Memcpy HtoD (Pageable -> Device)') order by name";
+    assert_eq!(host.rows(metadata), ["1,14,4096", "1,7,", "0,7,"]);
+    // The host slept for 40 ms; the kernel ran for 20 ms from 10 ms after the time just before. Clocks agree to 0.1 ms.
+    let times = "select abs(kernel.dur - 20e6) < 1e5 and kernel.ts - sleep.ts between 5e6 and 10.1e6,
+        abs(graph.dur - 30e6) < 1e5 from events kernel, events graph, events sleep
+        where kernel.name = 'copied_kernel' and graph.name = 'graph' and sleep.name = 'nanosleep' and sleep.dur >= 40e6";
+    assert_eq!(host.rows(times), ["true,true"]);
+    assert_eq!(host.rows("select max(length(name)) from events"), ["1024"]);
+}
+
+#[test]
+fn nothing_is_recorded_without_the_option() {
+    let host = Host::new("off", &[]);
+    host.trace(&[], &["work"], &[]);
+    assert_eq!(host.work(), [""; 0]);
+}
+
+#[test]
+fn invalid_and_dropped_records_are_counted() {
+    let host = Host::new("invalid", &[]);
+    let output = host.trace(&["--gpu"], &["invalid"], &[]);
+    assert_eq!(host.work(), ["valid,kernel,1"]);
+    assert_eq!(host.rows("select sum(lost) from processes"), ["1005"]);
+    for message in [
+        "dliotrace: 1000 records of the GPU are lost: records for which CUPTI had no memory",
+        "dliotrace: 5 records of the GPU are lost: records without valid times",
+    ] {
+        assert!(errors(&output).contains(message), "{output:?}");
+    }
+}
+
+#[test]
+fn profiler_of_the_program_gets_its_records() {
+    let host = Host::new("profiler", &[]);
+    let output = host.trace(&["--gpu"], &["profiler"], &[]);
+    assert_eq!(host.work(), WORK, "those before the profiler");
+    let message = "dliotrace: another tool uses CUPTI from now on: later work of the GPU is not recorded";
+    assert!(errors(&output).contains(message), "{output:?}");
+}
+
+#[test]
+fn forked_children_call_nothing_and_executed_programs_start_anew() {
+    let host = Host::new("fork", &[]);
+    host.trace(&["--gpu"], &["fork"], &[]);
+    assert_eq!(host.work(), WORK);
+    let host = Host::new("exec", &[]);
+    host.trace(&["--gpu"], &["fork", "exec"], &[]);
+    let twice: Vec<String> = WORK.iter().map(|row| row.replace(",1", ",2")).collect();
+    assert_eq!(host.work(), twice);
+}
+
+#[test]
+fn process_that_skips_its_exit_functions_keeps_its_records() {
+    let host = Host::new("quick", &[]);
+    host.trace(&["--gpu"], &["_exit"], &[]);
+    assert_eq!(host.work(), WORK);
+}
+
+#[test]
+fn reason_is_printed_if_nothing_can_be_recorded() {
+    let message = "dliotrace: cannot record the work of the GPU (--gpu): ";
+    let host = Host::new("taken", &[]);
+    for (error, cause) in [
+        ("39", "another tool uses CUPTI; end it, or trace without --gpu"),
+        ("15", "CUPTI cannot use the driver; check that one is loaded and as new as libcupti"),
+        ("35", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"),
+    ] {
+        let output = host.trace(&["--gpu"], &["work"], &[("FAKE_CUPTI_ERROR", error)]);
+        assert!(errors(&output).contains(&format!("{message}{cause}\n")), "{output:?}");
+    }
+    let old = Host::new("old", &["-DOLD"]);
+    let output = old.trace(&["--gpu"], &["work"], &[]);
+    let cause = "this version of libcupti lacks a function; CUDA 11 to 13 have it\n";
+    assert!(errors(&output).contains(&format!("{message}{cause}")), "{output:?}");
+    assert_eq!((host.work(), old.work()), (vec![], vec![]));
+}
+
+#[test]
+fn another_tool_of_cuda_stays_in_place() {
+    let host = Host::new("other", &[]);
+    let mut dlio = Command::new(artefacts::command("dlio").unwrap());
+    dlio.args(["trace", "--gpu", "--quiet", "-o"]).arg(host.sandbox.trace());
+    dlio.args(["--", "sh", "-c", "echo $CUDA_INJECTION64_PATH"]).env("DLIO_LIB", artefacts::library().unwrap());
+    let output = dlio.env("CUDA_INJECTION64_PATH", "/opt/nsys.so").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "/opt/nsys.so\n");
+    let message = "cannot record the work of GPUs (--gpu): CUDA_INJECTION64_PATH names another tool, /opt/nsys.so";
+    assert!(errors(&output).contains(message), "{output:?}");
+}
