@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -222,6 +222,35 @@ fn untraceable_programs_are_reported() {
     let analyzed =
         Command::new(artefacts::command("dlio-analyze").unwrap()).arg("--strict").arg(sandbox.trace()).output();
     assert!(analyzed.unwrap().status.success());
+}
+
+/// The loader ignores the library if the program runs as another user than the one who started it. Root's own
+/// programs are not such programs, nor is one that gains nothing because of `no_new_privs`.
+#[test]
+fn programs_that_gain_privileges_are_reported_inside_a_tree() {
+    let sandbox = Sandbox::new("process_environment.privileged").unwrap();
+    let (source, binary) = (sandbox.root().join("quiet.c"), sandbox.work().join("gains"));
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        println!("skipped: only root can make a program that gains another user's privileges");
+        return;
+    }
+    let reads = "#include <fcntl.h>\n#include <unistd.h>\nint main(void) { char b; return read(open(\"data\", 0), &b, 1) == 1 ? 42 : 1; }\n";
+    fs::write(&source, reads).unwrap();
+    compile(&source, &binary, &[]).unwrap();
+    fs::write(sandbox.work().join("data"), "data\n").unwrap();
+    let own = sandbox.work().join("own");
+    fs::copy(&binary, &own).unwrap();
+    std::os::unix::fs::chown(&binary, Some(65534), None).unwrap();
+    for path in [&binary, &own] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o4755)).unwrap();
+    }
+    let line = "./own; ./gains; setpriv --no-new-privs ./gains; exec ./own";
+    let run = dlio(&sandbox, &["sh", "-c", line]);
+    assert_eq!(run.exit, "42", "{}", text(&run.errors));
+    let said = text(&run.errors);
+    assert!(said.contains(&format!("{} (gains privileges: the loader ignores the library)\n", binary.display())), "{said}");
+    assert!(said.contains("1 process ran a program that cannot be traced"), "{said}");
+    assert_eq!(seen::read(&sandbox.trace()).events().filter(|event| event.name == "read").count(), 3);
 }
 
 #[test]

@@ -19,7 +19,9 @@ use dlio_schemas::native::file::Image;
 use dlio_schemas::ops::{Layer, OPS};
 use dlio_tracer::convert_run::{self, ConvertRun, Form, RunFacts};
 use dlio_tracer::environment;
+use dlio_tracer::process::filter::Filter;
 use dlio_tracer::programs::{self, Loading};
+use dlio_tracer::ptrace_request;
 use dlio_tracer::spool::{self, Stranded};
 use dlio_tracer::untraced::{self, Untraced};
 
@@ -29,6 +31,7 @@ use crate::command::{analyzer, output_places};
 use crate::failure::{Failure, Outcome};
 use crate::machine::sampler::{FirstSample, SampleResult, Sampler};
 use crate::machine::unusual;
+use crate::ptrace::supervisor::{Settings, Supervisor};
 use crate::system::processes::{self, Outliving, Variables};
 use crate::system::{locate, terminal};
 
@@ -70,6 +73,10 @@ pub struct Options {
     /// Also record /proc, /sys, /dev, shared libraries, and files of interpreters and packages
     #[arg(long)]
     all: bool,
+    /// Also record static programs and Go programs, which the tracer's library cannot enter, by ptrace: each system call
+    /// of them takes some 10 us longer
+    #[arg(long, conflicts_with_all = ["mode", "max_mb", "last"])]
+    ptrace_static: bool,
     /// Make the trace readable by everyone [default: only you] (DLIO_TRACE_UMASK=022)
     #[arg(long)]
     share: bool,
@@ -154,11 +161,22 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let loading = loading(program);
     let mut command = Command::new(program);
     command.args(arguments);
-    if let Some(reason) = obstacle(loading) {
-        terminal::warn(format_args!("dlio: {} {reason}", program.to_string_lossy()));
-    }
     let converter = converter();
     let mut variables = variables_of(options, &folder, &converter);
+    let supervisor = options.ptrace_static.then(|| options.supervise(&folder, &converter)).transpose()?;
+    if let Some(supervisor) = &supervisor {
+        let name = supervisor.name.clone();
+        variables.set(env::PTRACE, &name);
+        if ptrace_request::is_possible(loading) {
+            variables.run_last(move || {
+                ptrace_request::attach_to(name.as_bytes());
+            });
+        }
+    }
+    let is_recorded_by_ptrace = supervisor.is_some() && ptrace_request::is_possible(loading);
+    if let Some(reason) = obstacle(loading).filter(|_| !is_recorded_by_ptrace) {
+        terminal::warn(format_args!("dlio: {} {reason}", program.to_string_lossy()));
+    }
     if loading.is_harmless() {
         variables.set("LD_PRELOAD", &preload.value);
     }
@@ -167,7 +185,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
     let started = |first: FirstSample| sampler = first.go_on();
     let expiry = options.last().and_then(|last| Expiry::begin(&folder, last));
-    let ended = processes::run_in_front(&mut command, &variables, Outliving::Allowed, first, started);
+    let ended = processes::run_in_front(&mut command, &mut variables, Outliving::Allowed, first, started);
     expiry.into_iter().for_each(Expiry::finish);
     let machine = sampler.map(Sampler::finish).unwrap_or_default();
     let (pid, status) = match ended {
@@ -190,6 +208,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let turn = task.map_or(Turn::Alone, |task| task.finish(recorded.keys()));
     if !options.quiet && turn != Turn::Earlier {
         report_turn(&turn, &folder, &before, remains, loading, options);
+        report_ptraced(supervisor.as_ref().map_or(0, Supervisor::recorded));
         report_untraced(&untraced::read(&folder, began));
         report_unusual(&machine, &facts);
     }
@@ -257,6 +276,14 @@ fn report_stranded(stranded: &Stranded, folder: &Path) {
     terminal::warn(format_args!("      Free some space; the next `dlio trace -o {folder}` moves them"));
 }
 
+/// Prints how many process images were recorded from outside.
+fn report_ptraced(images: usize) {
+    if images > 0 {
+        let programs = many(images, "program that the library cannot enter", "programs that the library cannot enter");
+        terminal::warn(format_args!("      {programs}: recorded by ptrace, which makes each system call some 10 us longer"));
+    }
+}
+
 /// Prints the programs that the command started and that could not be traced, each once.
 fn report_untraced(all: &[Untraced]) {
     const NAMED: usize = 5;
@@ -273,6 +300,9 @@ fn report_untraced(all: &[Untraced]) {
         let times = if *count == 1 { String::new() } else { format!(", {count} times") };
         let reason = match *reason {
             untraced::STATIC => "static: no library can be preloaded",
+            untraced::GO => "a Go program: it bypasses the C library",
+            untraced::OWN_PTRACE => "uses ptrace itself: recorded until then",
+            untraced::PRIVILEGED => "gains privileges: the loader ignores the library",
             untraced::OTHER_MACHINE => "built for another architecture",
             _ => "built for another C library",
         };
@@ -403,6 +433,28 @@ impl Options {
             // The tracer treats an invalid format as auto, with a warning.
             _ => Some(Form::Perfetto),
         }
+    }
+
+    /// Starts the process that records static programs.
+    fn supervise(&self, folder: &Path, converter: &str) -> Outcome<Supervisor> {
+        let list = |option: &[String], name| {
+            let list = if option.is_empty() { std::env::var_os(name).unwrap_or_default() } else { option.join(":").into() };
+            environment::patterns_from_here(&list).into_encoded_bytes()
+        };
+        let (include, exclude) = (list(&self.include, env::INCLUDE), list(&self.exclude, env::EXCLUDE));
+        let is_all = self.all || inherited_variable(env::ALL).is_some_and(|all| all != "0");
+        let own = vec![folder.as_os_str().as_bytes().to_vec()];
+        let settings = Settings {
+            folder: folder.to_path_buf(),
+            converter: if self.form().is_some() { converter.to_string() } else { String::new() },
+            umask: self.umask(),
+            label: inherited_variable(env::LABEL).unwrap_or_default(),
+            filter: Filter::new(&include, &exclude, b"/", own, is_all),
+        };
+        Supervisor::start(&format!("dlio-{converter}"), settings).map_err(|error| {
+            Failure::refused(format!("--ptrace-static: cannot start the process that records by ptrace: {error}"))
+                .remedy("run without --ptrace-static")
+        })
     }
 
     fn convert_run<'a>(&self, folder: &'a Path, converter: &'a str, form: Form) -> ConvertRun<'a> {

@@ -97,7 +97,7 @@ impl Section for Allocation {
         recorded), `lost_run_unknown` (part of `lost`: events of processes whose run is unknown, if the report covers \
         one of several runs), `waits_unexplained` (whether the trace has too many waits and messages to compute their \
         causes), `uring` (processes with requests through an io_uring that are not in the trace), `uring_requests` \
-        (these requests, 0 if their number is unknown), `untraced` (programs that were started but not traced, a list: `program`, `reason` (static, other-library or other-machine), `times`)";
+        (these requests, 0 if their number is unknown), `untraced` (programs that were started but not traced, a list: `program`, `reason` (static, go, privileged, own-ptrace, other-library or other-machine), `times`)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/allocation.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
@@ -200,7 +200,7 @@ const CLOCK_SPREAD_SHOWN_NS: i64 = 1_000_000;
 #[derive(Serialize, Deserialize, Default, Debug, Clone, PartialEq)]
 pub struct UntracedProgram {
     pub program: String,
-    /// `static`, `other-library` or `other-machine`.
+    /// `static`, `go`, `privileged`, `own-ptrace`, `other-library` or `other-machine`.
     pub reason: String,
     pub times: u64,
 }
@@ -220,6 +220,9 @@ impl UntracedProgram {
     pub fn text(&self) -> String {
         let why = match self.reason.as_str() {
             untraced::STATIC => "it is linked statically, so no library can be preloaded",
+            untraced::GO => "it is a Go program, which bypasses the C library",
+            untraced::OWN_PTRACE => "it uses ptrace itself, and was recorded until then",
+            untraced::PRIVILEGED => "it gains privileges, so the loader ignores the library",
             untraced::OTHER_LIBRARY => "it does not start with the preloaded library",
             untraced::OTHER_MACHINE => "its architecture or word size differs from the library's",
             other => other,
