@@ -11,7 +11,7 @@ use dlio_tracer::calls::processes;
 use dlio_tracer::known::{descriptors, folders, number};
 use dlio_tracer::life::environment::{self, Starter};
 use dlio_tracer::life::finish::Ending;
-use dlio_tracer::life::lifecycle;
+use dlio_tracer::life::{lifecycle, ptrace_request};
 use dlio_tracer::naming::paths;
 use dlio_tracer::ops::{Layer, Op};
 use dlio_tracer::recording::{image, phase};
@@ -565,6 +565,9 @@ unsafe fn spawn(
             let Some(call) = call::begin(Layer::Process) else { return next(place, variables) };
             let error = next(place, variables);
             let done = call.end();
+            if error != 0 {
+                ptrace_request::send(ptrace_request::NO_CHILD);
+            }
             descriptors::shared_with_child();
             let result = if error == 0 { *place as i64 } else { -error as i64 };
             let named = error != libc::EFAULT || paths::is_readable(path);

@@ -169,7 +169,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
         variables.set(env::PTRACE, &name);
         if ptrace_request::is_possible(loading) {
             variables.run_last(move || {
-                ptrace_request::attach_to(name.as_bytes());
+                ptrace_request::send_to(name.as_bytes(), ptrace_request::THIS_THREAD);
             });
         }
     }

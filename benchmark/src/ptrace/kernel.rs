@@ -1,8 +1,8 @@
 //! The kernel's interface for tracing other processes.
 
 use std::io;
-use std::mem::{MaybeUninit, size_of};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::mem::size_of;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, c_long, c_uint, pid_t};
 
@@ -32,14 +32,13 @@ impl Change {
     }
 }
 
-/// Returns the next tracee whose state has changed; `None` if none has. An error means that there are no tracees.
-pub fn next_change() -> io::Result<Option<(pid_t, Change)>> {
+/// Waits for the next tracee whose state changes. Fails if there are no tracees, and with EINTR when a signal arrives.
+pub fn next_change() -> io::Result<(pid_t, Change)> {
     let mut status = 0;
     // SAFETY: writes the one integer it is given.
-    match unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::WNOHANG) } {
+    match unsafe { libc::waitpid(-1, &mut status, libc::__WALL) } {
         -1 => Err(io::Error::last_os_error()),
-        0 => Ok(None),
-        thread => Ok(Some((thread, Change::of(status)))),
+        thread => Ok((thread, Change::of(status))),
     }
 }
 
@@ -80,6 +79,11 @@ pub fn interrupt(thread: pid_t) -> io::Result<()> {
 /// in the meantime is reported by the next wait.
 pub fn resume(thread: pid_t, signal: c_int) {
     let _ = request(libc::PTRACE_SYSCALL, thread, 0, signal as usize);
+}
+
+/// Lets a stopped tracee run to its next event, without stops at its system calls.
+pub fn run_on(thread: pid_t, signal: c_int) {
+    let _ = request(libc::PTRACE_CONT, thread, 0, signal as usize);
 }
 
 /// Leaves a tracee stopped, as its shell wants it, until it is continued.
@@ -184,41 +188,48 @@ pub fn read_path(thread: pid_t, address: u64) -> Option<Vec<u8>> {
     None
 }
 
-/// Waits until one of the descriptors can be read.
-pub fn wait_readable(fds: [c_int; 3]) -> [bool; 3] {
+/// Returns which descriptors can be read, after waiting for one of them up to `milliseconds`; -1 is forever.
+pub fn readable(fds: [c_int; 2], milliseconds: c_int) -> [bool; 2] {
     let mut polled = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
     // SAFETY: the array lives here. Negative descriptors are ignored.
-    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1) };
+    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
     polled.map(|one| one.revents != 0)
 }
 
-/// A descriptor that becomes readable when a tracee changes its state.
-pub struct ChildSignal(OwnedFd);
+/// `true` since a signal announced input, until it is taken.
+static HAS_INPUT: AtomicBool = AtomicBool::new(false);
 
-impl ChildSignal {
-    pub fn block() -> io::Result<ChildSignal> {
-        use std::os::fd::FromRawFd;
-        let mut set = MaybeUninit::uninit();
-        // SAFETY: the set is initialized by `sigemptyset`, and the descriptor is a new one.
-        unsafe {
-            libc::sigemptyset(set.as_mut_ptr());
-            libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
-            libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
-            match libc::signalfd(-1, set.as_ptr(), libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) {
-                -1 => Err(io::Error::last_os_error()),
-                fd => Ok(ChildSignal(OwnedFd::from_raw_fd(fd))),
+extern "C" fn note_input(_: c_int) {
+    HAS_INPUT.store(true, Ordering::Relaxed);
+}
+
+/// Returns `true` if there may be input since the last call.
+pub fn take_input() -> bool {
+    HAS_INPUT.swap(false, Ordering::Relaxed)
+}
+
+/// Makes input on these descriptors interrupt [`next_change`], so that waiting for it takes no call per stop. A signal
+/// that arrives just before the wait is missed; a timer ends the wait then.
+pub fn interrupt_on_input(fds: [c_int; 2]) -> io::Result<()> {
+    const TICK: libc::timeval = libc::timeval { tv_sec: 0, tv_usec: 100_000 };
+    let every = libc::itimerval { it_interval: TICK, it_value: TICK };
+    // SAFETY: the handler stores one flag; a zeroed action has no flags, so waits are interrupted.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = note_input as extern "C" fn(c_int) as libc::sighandler_t;
+        libc::sigaction(libc::SIGIO, &action, std::ptr::null_mut());
+        libc::sigaction(libc::SIGALRM, &action, std::ptr::null_mut());
+        for fd in fds {
+            libc::fcntl(fd, libc::F_SETOWN, libc::getpid());
+            let flags = libc::fcntl(fd, libc::F_GETFL);
+            if libc::fcntl(fd, libc::F_SETFL, flags | libc::O_ASYNC) < 0 {
+                return Err(io::Error::last_os_error());
             }
         }
-    }
-
-    pub fn fd(&self) -> c_int {
-        self.0.as_raw_fd()
-    }
-
-    pub fn take(&self) {
-        let mut bytes = [0u8; size_of::<libc::signalfd_siginfo>()];
-        // SAFETY: reads up to the buffer's size.
-        unsafe { libc::read(self.fd(), bytes.as_mut_ptr().cast(), bytes.len()) };
+        match libc::syscall(libc::SYS_setitimer, libc::ITIMER_REAL, &raw const every, 0usize) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 

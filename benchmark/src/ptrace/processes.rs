@@ -16,6 +16,8 @@ use dlio_schemas::record::{Record, word};
 pub enum Phase {
     /// The library requested the attachment; its own calls until the exec are not recorded.
     BeforeExec,
+    /// About to create the child that executes the program: nothing else of it is traced.
+    Creating,
     /// The exec has failed; another directory of the search path may follow.
     ExecFailed,
     Recorded,
@@ -70,8 +72,8 @@ impl Tracees {
     }
 
     /// Adds a thread that the library has announced; its process has no record before it executes the program.
-    pub fn add_announced(&mut self, thread: i32, pid: i32) {
-        self.threads.insert(thread, Thread::new(pid, Phase::BeforeExec));
+    pub fn add_announced(&mut self, thread: i32, pid: i32, phase: Phase) {
+        self.threads.insert(thread, Thread::new(pid, phase));
     }
 
     /// Adds a thread or child that a tracee has created.

@@ -20,10 +20,10 @@ use std::time::Duration;
 use dlio_schemas::native::untraced;
 use dlio_schemas::ops::Op;
 use dlio_tracer::programs::{self, Loading};
-use dlio_tracer::ptrace_request::{ATTACHED, REFUSED};
+use dlio_tracer::ptrace_request::{ATTACHED, CHILD, NO_CHILD, REFUSED};
 
 pub use super::image::Settings;
-use super::kernel::{self, CallStop, Change, ChildSignal};
+use super::kernel::{self, CallStop, Change};
 use super::processes::{Phase, Tracees};
 
 /// A running supervisor, as `dlio trace` sees it.
@@ -46,8 +46,11 @@ impl Supervisor {
             // The end of the parent must close when the parent does.
             kernel::close(parent_end);
             // The process that listens is the one that tracees allow to attach.
-            if let (Ok(listener), Ok(signal)) = (UnixListener::bind_addr(&address), ChildSignal::block()) {
-                Loop::new(listener, signal, theirs.try_clone(), settings).run();
+            let listener = UnixListener::bind_addr(&address);
+            if let (Ok(listener), Ok(parent)) = (listener, theirs.try_clone())
+                && kernel::interrupt_on_input([listener.as_raw_fd(), parent.as_raw_fd()]).is_ok()
+            {
+                Loop::new(listener, parent, settings).run();
             }
         })?;
         drop(theirs);
@@ -70,7 +73,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 struct Loop {
     listener: UnixListener,
-    signal: ChildSignal,
     /// `None` after `dlio trace` has ended.
     parent: Option<UnixStream>,
     tracees: Tracees,
@@ -81,36 +83,49 @@ struct Loop {
 }
 
 impl Loop {
-    fn new(listener: UnixListener, signal: ChildSignal, parent: io::Result<UnixStream>, settings: Settings) -> Loop {
-        let parent = parent.ok();
-        if let Some(mut parent) = parent.as_ref() {
-            let _ = parent.write_all(b"r");
-            let _ = parent.set_nonblocking(true);
-        }
-        Loop { listener, signal, parent, tracees: Tracees::new(settings), early: HashSet::new(), reported: 0 }
+    fn new(listener: UnixListener, mut parent: UnixStream, settings: Settings) -> Loop {
+        let _ = parent.write_all(b"r");
+        let _ = parent.set_nonblocking(true);
+        let parent = Some(parent);
+        Loop { listener, parent, tracees: Tracees::new(settings), early: HashSet::new(), reported: 0 }
     }
 
     fn run(&mut self) {
+        while self.parent.is_some() || !self.tracees.threads.is_empty() {
+            match kernel::next_change() {
+                Ok((thread, change)) => {
+                    self.handle(thread, change);
+                    self.report();
+                    if kernel::take_input() {
+                        self.take_requests(0);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => self.take_requests(0),
+                // No tracees: only requests can arrive.
+                Err(_) => {
+                    self.tracees.threads.clear();
+                    self.take_requests(-1);
+                }
+            }
+        }
+    }
+
+    /// Answers requests that have arrived, and notes the end of `dlio trace`.
+    fn take_requests(&mut self, milliseconds: i32) {
+        let mut patience = milliseconds;
         loop {
-            while let Ok(Some((thread, change))) = kernel::next_change() {
-                self.handle(thread, change);
-                self.report();
-            }
-            if self.parent.is_none() && self.tracees.threads.is_empty() {
-                return;
-            }
             let parent = self.parent.as_ref().map_or(-1, |parent| parent.as_raw_fd());
-            let [changed, requested, ended] =
-                kernel::wait_readable([self.signal.fd(), self.listener.as_raw_fd(), parent]);
-            if changed {
-                self.signal.take();
-            }
-            if requested && let Ok((client, _)) = self.listener.accept() {
-                self.answer(client);
-            }
+            let [requested, ended] = kernel::readable([self.listener.as_raw_fd(), parent], patience);
             if ended {
                 self.parent = None;
             }
+            if !requested {
+                return;
+            }
+            if let Ok((client, _)) = self.listener.accept() {
+                self.answer(client);
+            }
+            patience = 0;
         }
     }
 
@@ -132,26 +147,67 @@ impl Loop {
     fn attach(&mut self, client: &mut UnixStream) -> Option<()> {
         client.set_read_timeout(Some(PATIENCE)).ok()?;
         let pid = kernel::peer_process(client.as_raw_fd())?;
-        let mut thread = [0; 4];
-        client.read_exact(&mut thread).ok()?;
-        let thread = i32::from_le_bytes(thread);
+        let mut request = [0; 5];
+        client.read_exact(&mut request).ok()?;
+        let [a, b, c, d, who] = request;
+        let thread = i32::from_le_bytes([a, b, c, d]);
+        if who == NO_CHILD {
+            return self.withdraw(thread, pid);
+        }
         // In another namespace of processes, the number belongs to another thread or to none.
         if process_of(thread)? != pid || self.tracees.threads.contains_key(&thread) {
             return None;
         }
         kernel::attach(thread).ok()?;
-        self.tracees.add_announced(thread, pid);
+        let phase = if who == CHILD { Phase::Creating } else { Phase::BeforeExec };
+        self.tracees.add_announced(thread, pid, phase);
         kernel::interrupt(thread).ok()?;
         let stopped = kernel::wait_for_stop(thread)?;
         let signal = if let Change::Signal(signal) = stopped { signal } else { 0 };
         if kernel::call_stop(thread).is_err() {
             // Before Linux 5.3.
             kernel::detach(thread, signal);
-            self.tracees.forget(pid);
+            self.tracees.threads.remove(&thread);
             return None;
         }
-        kernel::resume(thread, signal);
+        match phase {
+            Phase::Creating => kernel::run_on(thread, signal),
+            _ => kernel::resume(thread, signal),
+        }
         Some(())
+    }
+
+    /// Detaches from a thread that could not create its child.
+    fn withdraw(&mut self, thread: i32, pid: i32) -> Option<()> {
+        let state = self.tracees.threads.get(&thread)?;
+        if state.pid == pid && state.phase == Phase::Creating {
+            kernel::interrupt(thread).ok()?;
+            let change = kernel::wait_for_stop(thread)?;
+            self.leave(thread, change);
+        }
+        Some(())
+    }
+
+    /// Handles a change of a thread that is about to create a child: after that, only the child is a tracee.
+    fn creates(&mut self, thread: i32, change: Change) {
+        match change {
+            Change::Event(
+                libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK,
+                _,
+            ) => {
+                if let Some(child) = kernel::event_message(thread).map(|child| child as i32) {
+                    self.tracees.add_announced(child, child, Phase::BeforeExec);
+                    if self.early.remove(&child) {
+                        kernel::resume(child, 0);
+                    }
+                }
+                self.leave(thread, change);
+            }
+            Change::Event(libc::PTRACE_EVENT_STOP, signal) if is_job_control(signal) => kernel::stay_stopped(thread),
+            Change::Event(libc::PTRACE_EVENT_EXIT, _) => self.leave(thread, change),
+            Change::Signal(signal) => kernel::run_on(thread, signal),
+            _ => kernel::run_on(thread, 0),
+        }
     }
 
     fn handle(&mut self, thread: i32, change: Change) {
@@ -164,8 +220,10 @@ impl Loop {
             self.early.insert(thread);
             return;
         };
-        if state.phase == Phase::Leaving {
-            return self.leave(thread, change);
+        match state.phase {
+            Phase::Leaving => return self.leave(thread, change),
+            Phase::Creating => return self.creates(thread, change),
+            _ => {}
         }
         match change {
             Change::Call => self.at_call(thread),

@@ -134,12 +134,13 @@ pub fn is_traced() -> bool {
 /// Maximum number of entries in an environment on the stack. A larger one is passed on unchanged.
 const ENTRIES_MAX: usize = 4096;
 
-/// The thread that becomes the program.
+/// The thread that becomes the program, as in a [`ptrace_request`].
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Starter {
-    ThisThread,
+    ThisThread = ptrace_request::THIS_THREAD,
     /// A child that the C library creates, as in `posix_spawn`.
-    Child,
+    Child = ptrace_request::CHILD,
 }
 
 /// Calls `exec` with the given environment and the entries that it lacks for the named program. If the environment
@@ -212,8 +213,8 @@ pub unsafe fn with_inherited<T>(
 /// is noted, unless `dlio trace` records it by ptrace. `path` is a buffer for the search.
 fn may_load(program: &CStr, starter: Starter, path: &mut PathBuffer) -> bool {
     let loading = programs::loading_in(program, path);
-    let by_ptrace = starter == Starter::ThisThread && ptrace_request::is_possible(loading);
-    if loading != Loading::Works && !(by_ptrace && ptrace_request::attach_this_thread()) {
+    let by_ptrace = ptrace_request::is_possible(loading);
+    if loading != Loading::Works && !(by_ptrace && ptrace_request::send(starter as u8)) {
         untraced::note(path.as_c_str(), loading);
     }
     loading.is_harmless()
