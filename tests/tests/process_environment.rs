@@ -248,7 +248,10 @@ fn programs_that_gain_privileges_are_reported_inside_a_tree() {
     let run = dlio(&sandbox, &["sh", "-c", line]);
     assert_eq!(run.exit, "42", "{}", text(&run.errors));
     let said = text(&run.errors);
-    assert!(said.contains(&format!("{} (gains privileges: the loader ignores the library)\n", binary.display())), "{said}");
+    assert!(
+        said.contains(&format!("{} (gains privileges: the loader ignores the library)\n", binary.display())),
+        "{said}"
+    );
     assert!(said.contains("1 process ran a program that cannot be traced"), "{said}");
     assert_eq!(seen::read(&sandbox.trace()).events().filter(|event| event.name == "read").count(), 3);
 }

@@ -24,7 +24,13 @@ fn static_program(sandbox: &Sandbox, name: &str, source: &str) -> PathBuf {
 
 fn command(sandbox: &Sandbox, arguments: &[&str]) -> Command {
     let mut command = Command::new(artefacts::command("dlio").unwrap());
-    command.env("DLIO_LIB", artefacts::library().unwrap()).args(["trace", "--ptrace-static", "--format", "native", "-o"]);
+    command.env("DLIO_LIB", artefacts::library().unwrap()).args([
+        "trace",
+        "--ptrace-static",
+        "--format",
+        "native",
+        "-o",
+    ]);
     command.arg(sandbox.trace()).arg("--").args(arguments);
     command
 }
@@ -82,7 +88,11 @@ fn calls_of_all_threads_of_a_static_program_are_recorded() {
     let binary = static_program(&sandbox, "threads", THREADS);
     let run = traced(&sandbox, &[&binary.display().to_string()]);
     assert_eq!(run.exit, "42", "{}", text(&run.errors));
-    assert!(text(&run.errors).contains("1 program that the library cannot enter: recorded by ptrace"), "{}", text(&run.errors));
+    assert!(
+        text(&run.errors).contains("1 program that the library cannot enter was recorded by ptrace"),
+        "{}",
+        text(&run.errors)
+    );
     assert!(!text(&run.errors).contains("cannot be traced"), "{}", text(&run.errors));
     let seen = seen::read(&sandbox.trace());
     assert_eq!(seen.lost(), 0);
@@ -229,7 +239,8 @@ int main(int count, char **arguments) {
     compile(&source, &sandbox.work().join("starts"), &[]).unwrap();
     compile(&sandbox.root().join("child.c"), &sandbox.work().join("dynamic_child"), &[]).unwrap();
     fs::write(sandbox.work().join("data"), "data\n").unwrap();
-    let cases = [("./starts", "./child", 4), ("./static_starts", "./child", 4), ("./static_starts", "./dynamic_child", 0)];
+    let cases =
+        [("./starts", "./child", 4), ("./static_starts", "./child", 4), ("./static_starts", "./dynamic_child", 0)];
     for (starter, child, by_ptrace) in cases {
         fs::remove_dir_all(sandbox.trace()).ok();
         let run = traced(&sandbox, &[starter, child]);

@@ -14,6 +14,7 @@
 //! output_places     checks that outputs can be written
 //! analyzer          runs `dlio-analyze` on a trace
 //! trace             `dlio trace`
+//! static_programs   `dlio trace --ptrace-static`
 //! expiry            events of ended processes in `dlio trace --last`
 //! trace_tasks       several `dlio trace` of one job
 //! bench_traced      `dlio bench --trace`
@@ -31,6 +32,7 @@ mod output_places;
 pub mod ranks;
 pub mod report;
 pub mod size;
+mod static_programs;
 pub mod sweep;
 pub mod trace;
 mod trace_tasks;

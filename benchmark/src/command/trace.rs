@@ -21,17 +21,17 @@ use dlio_tracer::convert_run::{self, ConvertRun, Form, RunFacts};
 use dlio_tracer::environment;
 use dlio_tracer::process::filter::Filter;
 use dlio_tracer::programs::{self, Loading};
-use dlio_tracer::ptrace_request;
 use dlio_tracer::spool::{self, Stranded};
 use dlio_tracer::untraced::{self, Untraced};
 
 use crate::command::expiry::Expiry;
+use crate::command::static_programs::StaticPrograms;
 use crate::command::trace_tasks::{Task, Turn};
 use crate::command::{analyzer, output_places};
 use crate::failure::{Failure, Outcome};
 use crate::machine::sampler::{FirstSample, SampleResult, Sampler};
 use crate::machine::unusual;
-use crate::ptrace::supervisor::{Settings, Supervisor};
+use crate::ptrace::supervisor::Settings;
 use crate::system::processes::{self, Outliving, Variables};
 use crate::system::{locate, terminal};
 
@@ -74,7 +74,7 @@ pub struct Options {
     #[arg(long)]
     all: bool,
     /// Also record static programs and Go programs, which the tracer's library cannot enter, by ptrace: each system call
-    /// of them takes some 10 us longer
+    /// of them takes some 25 us longer
     #[arg(long, conflicts_with_all = ["mode", "max_mb", "last"])]
     ptrace_static: bool,
     /// Make the trace readable by everyone [default: only you] (DLIO_TRACE_UMASK=022)
@@ -163,18 +163,10 @@ pub fn run(options: &Options) -> Outcome<i32> {
     command.args(arguments);
     let converter = converter();
     let mut variables = variables_of(options, &folder, &converter);
-    let supervisor = options.ptrace_static.then(|| options.supervise(&folder, &converter)).transpose()?;
-    if let Some(supervisor) = &supervisor {
-        let name = supervisor.name.clone();
-        variables.set(env::PTRACE, &name);
-        if ptrace_request::is_possible(loading) {
-            variables.run_last(move || {
-                ptrace_request::send_to(name.as_bytes(), ptrace_request::THIS_THREAD);
-            });
-        }
-    }
-    let is_recorded_by_ptrace = supervisor.is_some() && ptrace_request::is_possible(loading);
-    if let Some(reason) = obstacle(loading).filter(|_| !is_recorded_by_ptrace) {
+    let settings = options.ptrace_static.then(|| options.ptrace_settings(&folder, &converter));
+    let static_programs = StaticPrograms::begin(loading, settings)?;
+    static_programs.prepare(&mut variables);
+    if let Some(reason) = obstacle(loading).filter(|_| !static_programs.record_command()) {
         terminal::warn(format_args!("dlio: {} {reason}", program.to_string_lossy()));
     }
     if loading.is_harmless() {
@@ -208,8 +200,8 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let turn = task.map_or(Turn::Alone, |task| task.finish(recorded.keys()));
     if !options.quiet && turn != Turn::Earlier {
         report_turn(&turn, &folder, &before, remains, loading, options);
-        report_ptraced(supervisor.as_ref().map_or(0, Supervisor::recorded));
-        report_untraced(&untraced::read(&folder, began));
+        static_programs.report(Path::new(program));
+        report_untraced(&untraced::read(&folder, began), options.ptrace_static);
         report_unusual(&machine, &facts);
     }
     report_missing_parts(lost, stranded.as_ref(), &folder);
@@ -276,16 +268,8 @@ fn report_stranded(stranded: &Stranded, folder: &Path) {
     terminal::warn(format_args!("      Free some space; the next `dlio trace -o {folder}` moves them"));
 }
 
-/// Prints how many process images were recorded from outside.
-fn report_ptraced(images: usize) {
-    if images > 0 {
-        let programs = many(images, "program that the library cannot enter", "programs that the library cannot enter");
-        terminal::warn(format_args!("      {programs}: recorded by ptrace, which makes each system call some 10 us longer"));
-    }
-}
-
 /// Prints the programs that the command started and that could not be traced, each once.
-fn report_untraced(all: &[Untraced]) {
+fn report_untraced(all: &[Untraced], uses_ptrace: bool) {
     const NAMED: usize = 5;
     if all.is_empty() {
         return;
@@ -307,6 +291,9 @@ fn report_untraced(all: &[Untraced]) {
             _ => "built for another C library",
         };
         terminal::warn(format_args!("      {program} ({reason}){times}"));
+    }
+    if !uses_ptrace && all.iter().any(|one| [untraced::STATIC, untraced::GO].contains(&one.reason.as_str())) {
+        terminal::warn("      dlio trace --ptrace-static records static programs and Go programs");
     }
     if counts.len() > NAMED {
         let more = many(counts.len() - NAMED, "more program", "more programs");
@@ -362,9 +349,10 @@ fn loading(program: &OsString) -> Loading {
 fn obstacle(loading: Loading) -> Option<&'static str> {
     match loading {
         Loading::Works | Loading::Privileged => None,
-        Loading::Static => {
-            Some("is a static program: no library can be preloaded, so only the programs that it starts are traced")
-        }
+        Loading::Static => Some(
+            "is a static program: no library can be preloaded, so only the programs that it starts are traced; \
+                    --ptrace-static records it, too",
+        ),
         Loading::WithoutStreams => {
             Some("is built for musl: stream calls (fopen, fread, printf) are not recorded, all other calls are")
         }
@@ -374,7 +362,7 @@ fn obstacle(loading: Loading) -> Option<&'static str> {
         Loading::OtherMachine => Some("is built for another architecture than the tracer: it runs untraced"),
         Loading::Go => Some(
             "is a Go program, which bypasses the C library: its I/O is not recorded, but the programs that it starts \
-                are traced",
+                are traced; --ptrace-static records it, too",
         ),
     }
 }
@@ -435,26 +423,24 @@ impl Options {
         }
     }
 
-    /// Starts the process that records static programs.
-    fn supervise(&self, folder: &Path, converter: &str) -> Outcome<Supervisor> {
-        let list = |option: &[String], name| {
-            let list = if option.is_empty() { std::env::var_os(name).unwrap_or_default() } else { option.join(":").into() };
+    /// Returns the settings of traces that are recorded by ptrace: those that the library gets by variables.
+    fn ptrace_settings(&self, folder: &Path, converter: &str) -> Settings {
+        let patterns = |option: &[String], name| {
+            let inherited = || std::env::var_os(name).unwrap_or_default();
+            let list = if option.is_empty() { inherited() } else { option.join(":").into() };
             environment::patterns_from_here(&list).into_encoded_bytes()
         };
-        let (include, exclude) = (list(&self.include, env::INCLUDE), list(&self.exclude, env::EXCLUDE));
+        let (include, exclude) = (patterns(&self.include, env::INCLUDE), patterns(&self.exclude, env::EXCLUDE));
         let is_all = self.all || inherited_variable(env::ALL).is_some_and(|all| all != "0");
         let own = vec![folder.as_os_str().as_bytes().to_vec()];
-        let settings = Settings {
+        Settings {
             folder: folder.to_path_buf(),
-            converter: if self.form().is_some() { converter.to_string() } else { String::new() },
+            unique: converter.to_string(),
+            is_converted: self.form().is_some(),
             umask: self.umask(),
             label: inherited_variable(env::LABEL).unwrap_or_default(),
             filter: Filter::new(&include, &exclude, b"/", own, is_all),
-        };
-        Supervisor::start(&format!("dlio-{converter}"), settings).map_err(|error| {
-            Failure::refused(format!("--ptrace-static: cannot start the process that records by ptrace: {error}"))
-                .remedy("run without --ptrace-static")
-        })
+        }
     }
 
     fn convert_run<'a>(&self, folder: &'a Path, converter: &'a str, form: Form) -> ConvertRun<'a> {
@@ -726,7 +712,11 @@ const UNSEEN: &[(&str, &str)] = &[
         "raw system calls",
         "inline assembly bypasses the C library; of syscall(), only futex waits and io_uring are recorded",
     ),
-    ("static programs, Go programs", "no library can be preloaded; programs that they start are traced"),
+    (
+        "static programs, Go programs",
+        "no library can be preloaded; programs that they start are traced; --ptrace-static records their calls on files",
+    ),
+    ("waits of programs recorded by ptrace", "only their calls on files, descriptors and processes are events"),
     ("streams of musl programs", "their layout differs from glibc's; all other calls of such programs are recorded"),
     ("programs for other architectures", "they run without the library, and so do the programs that they start"),
     (

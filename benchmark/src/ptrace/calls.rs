@@ -33,7 +33,7 @@ enum Value {
     Long(usize),
     /// The position of the descriptor before the call, which advances it.
     Position,
-    /// The sum of the lengths in a list of buffers, of which the next argument is the number.
+    /// The sum of the lengths in a list of buffers; the next argument is the number of buffers.
     Vector(usize),
     /// A second path.
     Path(usize),
@@ -414,7 +414,12 @@ mod tests {
             let info = row.op.info().unwrap();
             let is_name = matches!(row.a, Value::Path(_) | Value::At(..) | Value::Text(_) | Value::File(_));
             assert_eq!(is_name, info.a.is_name(), "{}", info.name);
-            assert_eq!(matches!(row.a, Position), info.moves_bytes() && !is_name && !matches!(row.a, Long(_)), "{}", info.name);
+            assert_eq!(
+                matches!(row.a, Position),
+                info.moves_bytes() && !is_name && !matches!(row.a, Long(_)),
+                "{}",
+                info.name
+            );
         }
     }
 }

@@ -27,8 +27,10 @@ use crate::system::host;
 /// Settings of all traces of a command.
 pub struct Settings {
     pub folder: PathBuf,
-    /// The converter of this `dlio trace`, as the library records it; empty if traces are not converted.
-    pub converter: String,
+    /// The unique name of this `dlio trace`, as the library records it.
+    pub unique: String,
+    /// `true` if `dlio trace` converts the traces when the command has exited.
+    pub is_converted: bool,
     /// Permissions removed from created files.
     pub umask: u32,
     pub label: String,
@@ -220,9 +222,12 @@ impl Image {
         writer.text(key::RECORDED_BY, b"ptrace");
         writer.number(key::UID, facts.user as i64);
         host::processors_online().into_iter().for_each(|count| writer.number(key::CORES, count as i64));
-        let texts = [(key::CONVERTER, &self.settings.converter), (key::LABEL, &self.settings.label)];
-        for (key, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
-            writer.text(key, text.as_bytes());
+        let Settings { unique, label, is_converted, .. } = &*self.settings;
+        if *is_converted {
+            writer.text(key::CONVERTER, unique.as_bytes());
+        }
+        if !label.is_empty() {
+            writer.text(key::LABEL, label.as_bytes());
         }
         writer.text(key::TRACE_DIR, self.settings.folder.as_os_str().as_bytes());
         writer.text(key::CWD, facts.working_dir.as_os_str().as_bytes());

@@ -238,9 +238,8 @@ pub fn peer_process(fd: c_int) -> Option<pid_t> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: the kernel fills a structure and its length, which both live here.
-    let result = unsafe {
-        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut found).cast(), &mut length)
-    };
+    let result =
+        unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut found).cast(), &mut length) };
     // SAFETY: reads a number.
     let user = unsafe { libc::geteuid() };
     (result == 0 && found.pid > 0 && (user == 0 || found.uid == user)).then_some(found.pid)

@@ -179,8 +179,7 @@ fn is_restarted(result: i64) -> bool {
     RESTARTS.contains(&result)
 }
 
-/// Returns the record of an event; `None` if the filter excludes its file, or if threads are created, which are no
-/// events.
+/// Returns the record of an event; `None` if the filter excludes its file, and for the creation of a thread.
 fn record_of(event: Event, (started, ended): (u64, u64), image: &mut Image, settings: &Settings) -> Option<Record> {
     let info = event.op.info()?;
     const THREAD: i64 = libc::CLONE_THREAD as i64;

@@ -191,10 +191,7 @@ impl Loop {
     /// Handles a change of a thread that is about to create a child: after that, only the child is a tracee.
     fn creates(&mut self, thread: i32, change: Change) {
         match change {
-            Change::Event(
-                libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK,
-                _,
-            ) => {
+            Change::Event(libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK, _) => {
                 if let Some(child) = kernel::event_message(thread).map(|child| child as i32) {
                     self.tracees.add_announced(child, child, Phase::BeforeExec);
                     if self.early.remove(&child) {
@@ -235,10 +232,7 @@ impl Loop {
                 self.tracees.remove_thread(thread, &ending(status));
                 kernel::resume(thread, 0);
             }
-            Change::Event(
-                libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK,
-                _,
-            ) => {
+            Change::Event(libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK, _) => {
                 let parent = state.pid;
                 if let Some(child) = kernel::event_message(thread).map(|child| child as i32) {
                     self.created(child, parent);

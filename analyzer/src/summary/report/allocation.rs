@@ -193,7 +193,10 @@ impl Section for Allocation {
         }
         if who.by_ptrace > 0 {
             let programs = many(who.by_ptrace, "program", "programs");
-            rows.push(("recorded by ptrace", format!("{programs}: each system call took longer; waits are not recorded")));
+            rows.push((
+                "recorded by ptrace",
+                format!("{programs}: each system call took longer; waits are not recorded"),
+            ));
         }
         for program in &who.untraced {
             rows.push(("not traced", program.text()));
