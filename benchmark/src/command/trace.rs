@@ -353,9 +353,6 @@ fn obstacle(loading: Loading) -> Option<&'static str> {
             "is a static program: no library can be preloaded, so only the programs that it starts are traced; \
                     --ptrace-static records it, too",
         ),
-        Loading::WithoutStreams => {
-            Some("is built for musl: stream calls (fopen, fread, printf) are not recorded, all other calls are")
-        }
         Loading::OtherLibrary => {
             Some("is built for an unsupported C library and would not start with the tracer: it runs untraced")
         }
@@ -571,8 +568,8 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
     let shown = shown_path(folder);
     if new.is_empty() {
         match loading {
-            Loading::Works | Loading::WithoutStreams if remains.is_elsewhere => {}
-            Loading::Works | Loading::WithoutStreams => match options.included() {
+            Loading::Works if remains.is_elsewhere => {}
+            Loading::Works => match options.included() {
                 Some(patterns) => {
                     let patterns = environment::patterns_from_here(patterns.as_ref());
                     let shown = patterns.to_string_lossy().replace(':', ", ");
@@ -717,7 +714,6 @@ const UNSEEN: &[(&str, &str)] = &[
         "no library can be preloaded; programs that they start are traced; --ptrace-static records their calls on files",
     ),
     ("waits of programs recorded by ptrace", "only their calls on files, descriptors and processes are events"),
-    ("streams of musl programs", "their layout differs from glibc's; all other calls of such programs are recorded"),
     ("programs for other architectures", "they run without the library, and so do the programs that they start"),
     (
         "some io_uring requests",
@@ -751,7 +747,10 @@ const UNSEEN: &[(&str, &str)] = &[
     ),
     ("calls between vfork and exec", "the child runs in its parent's memory; the program it executes is recorded"),
     ("clone children on their parent's memory", "their calls count as their parent's; their exit is not recorded"),
-    ("scans of wide or unbuffered pipes", "the number of bytes that fwscanf and scanf read is unknown"),
+    (
+        "scans of wide or unbuffered pipes",
+        "the number of bytes that fwscanf and scanf read is unknown; with musl of all pipes",
+    ),
     (
         "calls of a static HDF5",
         "only a separate libhdf5 (1.10 to 2.x) has calls that can be hooked; its calls on files are recorded",

@@ -394,7 +394,7 @@ impl Loop {
             self.tracees.end_image(pid, "exec");
         }
         let loading = programs::loading(&CString::new(format!("/proc/{pid}/exe")).unwrap_or_default());
-        let records_itself = matches!(loading, Loading::Works | Loading::WithoutStreams) && has_library(pid);
+        let records_itself = loading == Loading::Works && has_library(pid);
         if records_itself || loading == Loading::OtherMachine {
             if loading == Loading::OtherMachine {
                 self.note_untraced(pid, untraced::OTHER_MACHINE, program.as_os_str().as_bytes());

@@ -14,8 +14,6 @@ use crate::kernel::variables::variable;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loading {
     Works,
-    /// With musl: its calls are recorded, but not those of streams, whose layout differs from glibc's.
-    WithoutStreams,
     /// There is no loader: preloading has no effect.
     Static,
     /// The loader of another C library (Android's, uClibc), which refuses to start the program.
@@ -203,7 +201,6 @@ fn of_loader(path: &[u8]) -> Loading {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
     let starts = |starts: &[&[u8]]| starts.iter().any(|start| name.starts_with(start));
     match () {
-        _ if starts(&[b"ld-musl"]) => Loading::WithoutStreams,
         _ if starts(&[b"linker", b"ld-uClibc"]) => Loading::OtherLibrary,
         _ => Loading::Works,
     }
@@ -224,7 +221,7 @@ mod tests {
     #[test]
     fn loaders_are_recognized_by_name() {
         assert_eq!(of_loader(b"/lib64/ld-linux-x86-64.so.2\0"), Loading::Works);
-        assert_eq!(of_loader(b"/lib/ld-musl-x86_64.so.1\0"), Loading::WithoutStreams);
+        assert_eq!(of_loader(b"/lib/ld-musl-x86_64.so.1\0"), Loading::Works);
         assert_eq!(of_loader(b"/system/bin/linker64\0"), Loading::OtherLibrary);
     }
 

@@ -53,7 +53,7 @@ pub fn note_of(folder: &[u8], process: i32, reason: &str, program: &[u8]) {
 /// Returns the reason why a program leaves no trace, as one word; `None` if it is traced.
 fn reason(loading: Loading) -> Option<&'static str> {
     match loading {
-        Loading::Works | Loading::WithoutStreams => None,
+        Loading::Works => None,
         Loading::Privileged => Some(PRIVILEGED),
         Loading::Go => Some(GO),
         Loading::Static => Some(STATIC),
