@@ -27,7 +27,7 @@ PRELOAD = Path(os.environ.get("DLIO_PRELOAD", DIST / "lib/libdliotrace.so"))
 
 # Calls that the program makes on its own files, and what it does with processes and threads.
 QUERY = """select e.name, count(*) n, sum(bytes) bytes, max(pos) pos, count(distinct e.tid) threads from events e
-    where file like '%/work/%' or cat = 'process' group by 1 order by 1"""
+    where file like '%/files/%' or cat = 'process' group by 1 order by 1"""
 
 PASSED = 42
 
@@ -43,7 +43,7 @@ def build():
 def traced(folder, compiler, prefix, variables):
     """Compiles and runs the program; returns the rows of its trace."""
     folder.mkdir()
-    program, work, trace = folder / "program", folder / "work", folder / "trace"
+    program, work, trace = folder / "program", folder / "files", folder / "trace"
     work.mkdir()
     subprocess.run([compiler, "-O1", "-pthread", "-o", program, ROOT / "tests/systems/arch.c"], check=True)
     run = subprocess.run([*prefix, *variables(trace), program], cwd=work, timeout=120)
