@@ -10,7 +10,7 @@ export DLIO_BIN_DIR := $(DLIO_DIST)/bin
 export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help own demo test fuzz test-verdict test-what-if test-torch test-gpu test-stores test-trackers test-mpi test-systems test-packages test-mlpstorage build build-mpi wheel packages docs bench bench-quick bench-readme bench-peers bench-objects bench-programs install uninstall clean setup-demo setup-test setup-torch setup-stores setup-trackers setup-mpi setup-packages setup-frameworks say-test doc lint
+.PHONY: help own demo test fuzz test-verdict test-what-if test-torch test-gpu test-stores test-trackers test-mpi test-systems test-aarch64 test-packages test-mlpstorage build build-mpi wheel packages docs bench bench-quick bench-readme bench-peers bench-objects bench-programs install uninstall clean setup-demo setup-test setup-torch setup-stores setup-trackers setup-mpi setup-packages setup-frameworks say-test doc lint
 
 help:
 	@echo "make demo          build, trace a small benchmark run, print the report"
@@ -32,6 +32,7 @@ help:
 	@echo "make test-mpi      install Open MPI and libclang, build libdlio_mpi.so and test ranks under mpirun"
 	@echo "make test-systems  run the build in roots of other systems (glibc 2.31 and 2.41, by debootstrap, 600 MB; as root);"
 	@echo "                   ROOTS=\"DIR ...\" adds more"
+	@echo "make test-aarch64  build the library for aarch64 and compare a trace under qemu-user with one of this host"
 	@echo "make test-packages build the packages, and install, run and remove each in a fresh root (as root, 350 MB)"
 	@echo "make test-mlpstorage MLPSTORAGE=COMMAND  test with MLPerf Storage's program, started by COMMAND"
 	@echo "make fuzz          run random processes: FUZZ_RUNS, FUZZ_SEED and FUZZ_SECONDS set how many"
@@ -103,6 +104,10 @@ test-darshan: build
 # Tests other C libraries, in roots in the cache directory and in those of ROOTS.
 test-systems: build
 	tests/run-systems.py $(ROOTS)
+
+# Builds the library for another architecture, and runs a traced program under qemu.
+test-aarch64: build
+	tests/run-aarch64.py
 
 # Installs, runs and removes each package in a fresh root.
 test-packages: packages

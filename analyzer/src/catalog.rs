@@ -95,6 +95,9 @@ pub struct Process {
     pub names_lost: u64,
     pub misused_spans: u64,
     pub tracer_ns: Option<i64>,
+    /// `true` if `dlio trace` recorded it by ptrace, because the library cannot enter its program.
+    #[serde(default)]
+    pub by_ptrace: bool,
     /// Unix time minus boot time, as the process itself saw it; `None` if not recorded.
     #[serde(default)]
     pub clock_offset_ns: Option<i64>,

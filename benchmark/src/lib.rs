@@ -19,6 +19,7 @@
 //! check        results, compared with MLPerf Storage's rules
 //! training     the loop: loaders, steps, evaluations, checkpoints
 //! machine      the state of the host during a traced command
+//! ptrace       programs that the tracing library cannot enter, recorded from outside
 //! bench        a run from request to results, stage by stage
 //! command      the verbs of `dlio`, one file per verb
 //! ```
@@ -37,6 +38,7 @@ pub mod failure;
 pub mod files;
 pub mod keys;
 pub mod machine;
+pub mod ptrace;
 pub mod ranks;
 pub mod results;
 pub mod spans;

@@ -42,7 +42,10 @@ static START: extern "C" fn(c_int, *const *const c_char) = {
         memory::link();
         // SAFETY: reads an address.
         match unsafe { dlio_is_glibc() } {
-            0 => dlio_tracer::life::lifecycle::note_other_c_library(),
+            0 => {
+                stdio::note_musl();
+                dlio_tracer::life::lifecycle::note_musl();
+            }
             // SAFETY: glibc passes the arguments of the program to every initializer.
             _ => unsafe { dlio_tracer::life::lifecycle::note_command(count, arguments) },
         }

@@ -9,9 +9,9 @@ use dlio_tracer::calls::call;
 use dlio_tracer::calls::meaning::*;
 use dlio_tracer::calls::processes;
 use dlio_tracer::known::{descriptors, folders, number};
-use dlio_tracer::life::environment;
+use dlio_tracer::life::environment::{self, Starter};
 use dlio_tracer::life::finish::Ending;
-use dlio_tracer::life::lifecycle;
+use dlio_tracer::life::{lifecycle, ptrace_request};
 use dlio_tracer::naming::paths;
 use dlio_tracer::ops::{Layer, Op};
 use dlio_tracer::recording::{image, phase};
@@ -561,10 +561,13 @@ unsafe fn spawn(
     unsafe {
         let place = if child.is_null() { &raw mut id } else { child };
         let program = paths::is_readable(path).then(|| CStr::from_ptr(path));
-        environment::with_inherited(program, variables, None, |variables| {
+        environment::with_inherited(program, Starter::Child, variables, None, |variables| {
             let Some(call) = call::begin(Layer::Process) else { return next(place, variables) };
             let error = next(place, variables);
             let done = call.end();
+            if error != 0 {
+                ptrace_request::send(ptrace_request::NO_CHILD);
+            }
             descriptors::shared_with_child();
             let result = if error == 0 { *place as i64 } else { -error as i64 };
             let named = error != libc::EFAULT || paths::is_readable(path);
@@ -600,7 +603,8 @@ unsafe fn exec(
         // A child on its parent's memory has not started its own record yet.
         let mut room = [0; processes::BORN_MAX];
         let born = if lifecycle::borrows_memory() { None } else { Some(processes::born(&mut room)) };
-        let result = environment::with_inherited(program.filter(|name| !name.is_empty()), variables, born, next);
+        let program = program.filter(|name| !name.is_empty());
+        let result = environment::with_inherited(program, Starter::ThisThread, variables, born, next);
         phase::exec_failed();
         result
     }

@@ -5,6 +5,7 @@
 //! descriptor.
 
 use std::ffi::{c_char, c_int, c_long, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use dlio_tracer::calls::call::{Done, Inside};
 use dlio_tracer::calls::meaning::*;
@@ -19,8 +20,21 @@ use crate::rows;
 /// of the stream. The descriptor is valid if the flag says that the stream has one.
 const FLAGS_AT: usize = 0;
 const HAS_DESCRIPTOR: c_int = 0x2000;
-#[cfg(target_pointer_width = "64")]
-const DESCRIPTOR_AT: usize = 112;
+const GLIBC_DESCRIPTOR_AT: usize = 112;
+/// The field in musl's `struct _IO_FILE`, which is negative for a stream in memory.
+const MUSL_DESCRIPTOR_AT: usize = 120;
+
+/// The place of the descriptor in the streams of this process.
+static DESCRIPTOR_AT: AtomicUsize = AtomicUsize::new(GLIBC_DESCRIPTOR_AT);
+
+/// Notes that the C library is musl, before the first call.
+pub fn note_musl() {
+    DESCRIPTOR_AT.store(MUSL_DESCRIPTOR_AT, Relaxed);
+}
+
+fn is_musl() -> bool {
+    DESCRIPTOR_AT.load(Relaxed) == MUSL_DESCRIPTOR_AT
+}
 
 /// Returns the descriptor of a stream, or -1 for a stream in memory. errno is unchanged.
 #[inline(always)]
@@ -30,7 +44,8 @@ pub fn of(stream: *mut FILE) -> c_int {
     }
     // SAFETY: the program's own open stream, laid out as described above.
     let field = |at: usize| unsafe { stream.cast::<u8>().add(at).cast::<c_int>().read() };
-    if field(FLAGS_AT) & HAS_DESCRIPTOR == 0 { -1 } else { field(DESCRIPTOR_AT).max(-1) }
+    let has_none = !is_musl() && field(FLAGS_AT) & HAS_DESCRIPTOR == 0;
+    if has_none { -1 } else { field(DESCRIPTOR_AT.load(Relaxed)).max(-1) }
 }
 
 unsafe extern "C" {
@@ -489,6 +504,9 @@ const ORIENTATION_AT: usize = 192;
 /// # Safety
 /// `stream` is an open stream of the program.
 unsafe fn before_scan(stream: *mut FILE) -> StreamPosition {
+    if is_musl() {
+        return StreamPosition::Place(place_of(stream));
+    }
     let flag = |at: usize| {
         // SAFETY: laid out as described above.
         unsafe { stream.cast::<u8>().add(at).cast::<c_int>().read() }
@@ -521,7 +539,7 @@ fn place_of(stream: *mut FILE) -> i64 {
 /// Returns the C library's position of a stream; errno is unchanged.
 fn told_place(stream: *mut FILE) -> i64 {
     fn tell(stream: *mut FILE) -> i64 {
-        crate::real!(next: ftello64(*mut FILE) -> i64);
+        crate::real!(next: ftello(*mut FILE) -> i64);
         // SAFETY: an open stream of the program, which has just been used.
         unsafe { next(stream) }
     }

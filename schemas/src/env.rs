@@ -34,6 +34,7 @@ pub const INLINE: &str = "DLIO_TRACE_INLINE";
 pub const LABEL: &str = "DLIO_TRACE_LABEL";
 pub const MACHINE: &str = "DLIO_TRACE_MACHINE";
 pub const BORN: &str = "DLIO_TRACE_BORN";
+pub const PTRACE: &str = "DLIO_TRACE_PTRACE";
 
 /// Roots in which the tracer looks for a directory for rings, in this order, if the trace directory is on a network
 /// file system; and the directory's name, before the user id.
@@ -159,6 +160,12 @@ pub const VARIABLES: &[Variable] = &[
         values: "PID:NS:NS",
         default: "",
         meaning: "Start time of a process, passed by each program to the one it executes. Do not set it.",
+    },
+    Variable {
+        name: PTRACE,
+        values: "NAME",
+        default: "",
+        meaning: "The socket of `dlio trace --ptrace-static`, which records static programs. Do not set it.",
     },
 ];
 

@@ -51,7 +51,7 @@ pub use spans::tracing_layer;
 pub use spans::{app, io, span, table};
 
 // Names for `dlio trace`, which starts programs and converts their files.
-pub use life::{convert_run, environment, expired, programs, untraced};
+pub use life::{convert_run, environment, expired, programs, ptrace_request, untraced};
 pub use trace::spool;
 
 pub use dlio_schemas::{evidence, ops, record};

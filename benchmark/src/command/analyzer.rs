@@ -19,7 +19,9 @@ pub fn run(analyzer: &Path, trace: &Path, summary: bool, page: Option<&Path>) {
     if let Some(page) = page {
         command.arg("--html").arg(page).arg("--force");
     }
-    if let Err(error) = processes::run_in_front(&mut command, &Variables::default(), Outliving::Allowed, || (), drop) {
+    if let Err(error) =
+        processes::run_in_front(&mut command, &mut Variables::default(), Outliving::Allowed, || (), drop)
+    {
         terminal::warn(format_args!("dlio: {}: {error}", analyzer.display()));
     }
 }

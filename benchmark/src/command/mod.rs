@@ -15,6 +15,7 @@
 //! analyzer          runs `dlio-analyze` on a trace
 //! trace             `dlio trace`
 //! trace_gpu         its options for programs that use a GPU
+//! static_programs   `dlio trace --ptrace-static`
 //! expiry            events of ended processes in `dlio trace --last`
 //! trace_tasks       several `dlio trace` of one job
 //! bench_traced      `dlio bench --trace`
@@ -32,6 +33,7 @@ mod output_places;
 pub mod ranks;
 pub mod report;
 pub mod size;
+mod static_programs;
 pub mod sweep;
 pub mod trace;
 mod trace_gpu;

@@ -19,17 +19,20 @@ use dlio_schemas::native::file::Image;
 use dlio_schemas::ops::{Layer, OPS};
 use dlio_tracer::convert_run::{self, ConvertRun, Form, RunFacts};
 use dlio_tracer::environment;
+use dlio_tracer::process::filter::Filter;
 use dlio_tracer::programs::{self, Loading};
 use dlio_tracer::spool::{self, Stranded};
 use dlio_tracer::untraced::{self, Untraced};
 
 use crate::command::expiry::Expiry;
+use crate::command::static_programs::StaticPrograms;
 use crate::command::trace_gpu::GpuOptions;
 use crate::command::trace_tasks::{Task, Turn};
 use crate::command::{analyzer, output_places, trace_gpu};
 use crate::failure::{Failure, Outcome};
 use crate::machine::sampler::{FirstSample, SampleResult, Sampler};
 use crate::machine::unusual;
+use crate::ptrace::supervisor::Settings;
 use crate::system::processes::{self, Outliving, Variables};
 use crate::system::{locate, terminal};
 
@@ -73,6 +76,10 @@ pub struct Options {
     all: bool,
     #[command(flatten)]
     gpu: GpuOptions,
+    /// Also record static programs and Go programs, which the tracer's library cannot enter, by ptrace: each system call
+    /// of them takes some 25 us longer
+    #[arg(long, conflicts_with_all = ["mode", "max_mb", "last"])]
+    ptrace_static: bool,
     /// Make the trace readable by everyone [default: only you] (DLIO_TRACE_UMASK=022)
     #[arg(long)]
     share: bool,
@@ -157,11 +164,14 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let loading = loading(program);
     let mut command = Command::new(program);
     command.args(arguments);
-    if let Some(reason) = obstacle(loading) {
-        terminal::warn(format_args!("dlio: {} {reason}", program.to_string_lossy()));
-    }
     let converter = converter();
     let mut variables = variables_of(options, &folder, &converter);
+    let settings = options.ptrace_static.then(|| options.ptrace_settings(&folder, &converter));
+    let static_programs = StaticPrograms::begin(loading, settings)?;
+    static_programs.prepare(&mut variables);
+    if let Some(reason) = obstacle(loading).filter(|_| !static_programs.record_command()) {
+        terminal::warn(format_args!("dlio: {} {reason}", program.to_string_lossy()));
+    }
     if loading.is_harmless() {
         variables.set("LD_PRELOAD", &preload.value);
         options.gpu.pass_on(&preload.library, &mut variables);
@@ -171,7 +181,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
     let started = |first: FirstSample| sampler = first.go_on(options.gpu.gpu);
     let expiry = options.last().and_then(|last| Expiry::begin(&folder, last));
-    let ended = processes::run_in_front(&mut command, &variables, Outliving::Allowed, first, started);
+    let ended = processes::run_in_front(&mut command, &mut variables, Outliving::Allowed, first, started);
     expiry.into_iter().for_each(Expiry::finish);
     let machine = sampler.map(Sampler::finish).unwrap_or_default();
     let (pid, status) = match ended {
@@ -194,7 +204,8 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let turn = task.map_or(Turn::Alone, |task| task.finish(recorded.keys()));
     if !options.quiet && turn != Turn::Earlier {
         report_turn(&turn, &folder, &before, remains, loading, options);
-        report_untraced(&untraced::read(&folder, began));
+        static_programs.report(Path::new(program));
+        report_untraced(&untraced::read(&folder, began), options.ptrace_static);
         report_unusual(&machine, &facts);
         trace_gpu::report_failure(&machine);
     }
@@ -263,7 +274,7 @@ fn report_stranded(stranded: &Stranded, folder: &Path) {
 }
 
 /// Prints the programs that the command started and that could not be traced, each once.
-fn report_untraced(all: &[Untraced]) {
+fn report_untraced(all: &[Untraced], uses_ptrace: bool) {
     const NAMED: usize = 5;
     if all.is_empty() {
         return;
@@ -278,10 +289,16 @@ fn report_untraced(all: &[Untraced]) {
         let times = if *count == 1 { String::new() } else { format!(", {count} times") };
         let reason = match *reason {
             untraced::STATIC => "static: no library can be preloaded",
+            untraced::GO => "a Go program: it bypasses the C library",
+            untraced::OWN_PTRACE => "uses ptrace itself: recorded until then",
+            untraced::PRIVILEGED => "gains privileges: the loader ignores the library",
             untraced::OTHER_MACHINE => "built for another architecture",
             _ => "built for another C library",
         };
         terminal::warn(format_args!("      {program} ({reason}){times}"));
+    }
+    if !uses_ptrace && all.iter().any(|one| [untraced::STATIC, untraced::GO].contains(&one.reason.as_str())) {
+        terminal::warn("      dlio trace --ptrace-static records static programs and Go programs");
     }
     if counts.len() > NAMED {
         let more = many(counts.len() - NAMED, "more program", "more programs");
@@ -337,19 +354,17 @@ fn loading(program: &OsString) -> Loading {
 fn obstacle(loading: Loading) -> Option<&'static str> {
     match loading {
         Loading::Works | Loading::Privileged => None,
-        Loading::Static => {
-            Some("is a static program: no library can be preloaded, so only the programs that it starts are traced")
-        }
-        Loading::WithoutStreams => {
-            Some("is built for musl: stream calls (fopen, fread, printf) are not recorded, all other calls are")
-        }
+        Loading::Static => Some(
+            "is a static program: no library can be preloaded, so only the programs that it starts are traced; \
+                    --ptrace-static records it, too",
+        ),
         Loading::OtherLibrary => {
             Some("is built for an unsupported C library and would not start with the tracer: it runs untraced")
         }
         Loading::OtherMachine => Some("is built for another architecture than the tracer: it runs untraced"),
         Loading::Go => Some(
             "is a Go program, which bypasses the C library: its I/O is not recorded, but the programs that it starts \
-                are traced",
+                are traced; --ptrace-static records it, too",
         ),
     }
 }
@@ -407,6 +422,26 @@ impl Options {
             "chrome" => Some(Form::Chrome),
             // The tracer treats an invalid format as auto, with a warning.
             _ => Some(Form::Perfetto),
+        }
+    }
+
+    /// Returns the settings of traces that are recorded by ptrace: those that the library gets by variables.
+    fn ptrace_settings(&self, folder: &Path, converter: &str) -> Settings {
+        let patterns = |option: &[String], name| {
+            let inherited = || std::env::var_os(name).unwrap_or_default();
+            let list = if option.is_empty() { inherited() } else { option.join(":").into() };
+            environment::patterns_from_here(&list).into_encoded_bytes()
+        };
+        let (include, exclude) = (patterns(&self.include, env::INCLUDE), patterns(&self.exclude, env::EXCLUDE));
+        let is_all = self.all || inherited_variable(env::ALL).is_some_and(|all| all != "0");
+        let own = vec![folder.as_os_str().as_bytes().to_vec()];
+        Settings {
+            folder: folder.to_path_buf(),
+            unique: converter.to_string(),
+            is_converted: self.form().is_some(),
+            umask: self.umask(),
+            label: inherited_variable(env::LABEL).unwrap_or_default(),
+            filter: Filter::new(&include, &exclude, b"/", own, is_all),
         }
     }
 
@@ -538,8 +573,8 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
     let shown = shown_path(folder);
     if new.is_empty() {
         match loading {
-            Loading::Works | Loading::WithoutStreams if remains.is_elsewhere => {}
-            Loading::Works | Loading::WithoutStreams => match options.included() {
+            Loading::Works if remains.is_elsewhere => {}
+            Loading::Works => match options.included() {
                 Some(patterns) => {
                     let patterns = environment::patterns_from_here(patterns.as_ref());
                     let shown = patterns.to_string_lossy().replace(':', ", ");
@@ -679,8 +714,11 @@ const UNSEEN: &[(&str, &str)] = &[
         "raw system calls",
         "inline assembly bypasses the C library; of syscall(), only futex waits and io_uring are recorded",
     ),
-    ("static programs, Go programs", "no library can be preloaded; programs that they start are traced"),
-    ("streams of musl programs", "their layout differs from glibc's; all other calls of such programs are recorded"),
+    (
+        "static programs, Go programs",
+        "no library can be preloaded; programs that they start are traced; --ptrace-static records their calls on files",
+    ),
+    ("waits of programs recorded by ptrace", "only their calls on files, descriptors and processes are events"),
     ("programs for other architectures", "they run without the library, and so do the programs that they start"),
     (
         "some io_uring requests",
@@ -714,7 +752,10 @@ const UNSEEN: &[(&str, &str)] = &[
     ),
     ("calls between vfork and exec", "the child runs in its parent's memory; the program it executes is recorded"),
     ("clone children on their parent's memory", "their calls count as their parent's; their exit is not recorded"),
-    ("scans of wide or unbuffered pipes", "the number of bytes that fwscanf and scanf read is unknown"),
+    (
+        "scans of wide or unbuffered pipes",
+        "the number of bytes that fwscanf and scanf read is unknown; with musl of all pipes",
+    ),
     (
         "calls of a static HDF5",
         "only a separate libhdf5 (1.10 to 2.x) has calls that can be hooked; its calls on files are recorded",

@@ -95,28 +95,40 @@ extern "C" fn look_at_start() {
 
 extern "C" fn outlast(_: libc::c_int) {}
 
+/// A step of a command's process before it executes the command. It must not allocate memory.
+type LastStep = Box<dyn Fn() + Send + Sync>;
+
 /// The variables that a command gets in addition to the environment of this process.
 #[derive(Default)]
-pub struct Variables(Vec<(OsString, OsString)>);
+pub struct Variables {
+    set: Vec<(OsString, OsString)>,
+    last_step: Option<LastStep>,
+}
 
 impl Variables {
     pub fn set(&mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) {
-        self.0.push((name.as_ref().into(), value.as_ref().into()));
+        self.set.push((name.as_ref().into(), value.as_ref().into()));
+    }
+
+    /// Runs `step` in the command's process, the last step before it executes the command. It must not allocate memory.
+    pub fn run_last(&mut self, step: impl Fn() + Send + Sync + 'static) {
+        self.last_step = Some(Box::new(step));
     }
 
     /// Returns the environment of this process in its order, followed by these variables.
     fn entries(&self) -> Vec<CString> {
-        let kept = std::env::vars_os().filter(|(name, _)| !self.0.iter().any(|(set, _)| set == name));
+        let kept = std::env::vars_os().filter(|(name, _)| !self.set.iter().any(|(set, _)| set == name));
         let entry = |(name, value): (OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
-        kept.chain(self.0.iter().cloned()).filter_map(|pair| CString::new(entry(pair)).ok()).collect()
+        kept.chain(self.set.iter().cloned()).filter_map(|pair| CString::new(entry(pair)).ok()).collect()
     }
 }
 
 /// Starts a command as if dlio were absent: with the original standard descriptors and SIGPIPE, and with an environment
 /// in its original order, which is lost if variables are set on the `Command`.
-fn leave_as_found(command: &mut Command, variables: &Variables) {
+fn leave_as_found(command: &mut Command, variables: &mut Variables) {
     let entries = variables.entries();
     let environment: Vec<usize> = entries.iter().map(|entry| entry.as_ptr() as usize).chain([0]).collect();
+    let last_step = variables.last_step.take();
     // SAFETY: between fork and exec only system calls are made, nothing is allocated, and the closure owns everything
     // that the environment points to.
     unsafe {
@@ -129,6 +141,7 @@ fn leave_as_found(command: &mut Command, variables: &Variables) {
             if IGNORED_PIPE.load(Ordering::Relaxed) {
                 libc::signal(libc::SIGPIPE, libc::SIG_IGN);
             }
+            last_step.iter().for_each(|step| step());
             Ok(())
         });
     }
@@ -217,7 +230,7 @@ pub enum Outliving {
 /// could not be started: a thread created earlier would change the signal state that the command inherits.
 pub fn run_in_front<T>(
     command: &mut Command,
-    variables: &Variables,
+    variables: &mut Variables,
     outliving: Outliving,
     before: impl FnOnce() -> T,
     started: impl FnOnce(T),
@@ -232,7 +245,8 @@ pub fn run_in_front<T>(
         set_handler(libc::SIGXFSZ, outlast as extern "C" fn(libc::c_int) as libc::sighandler_t, 0);
     }
     let made = before();
-    let in_place = if outliving == Outliving::Allowed { spawn_in_place(command, variables) } else { None };
+    let has_no_step = outliving == Outliving::Allowed && variables.last_step.is_none();
+    let in_place = if has_no_step { spawn_in_place(command, variables) } else { None };
     let spawned = in_place.unwrap_or_else(|| {
         if outliving == Outliving::Prevented {
             ends_with_us(command);

@@ -41,6 +41,8 @@ pub mod key {
     pub const CLOCK: &str = "clock";
     pub const CLOCK_HZ: &str = "clock_hz";
     pub const TRACER: &str = "tracer";
+    /// `ptrace` if `dlio trace` recorded the process from outside; missing if the library did.
+    pub const RECORDED_BY: &str = "recorded_by";
     /// The program that converts the trace after the process has ended, if the process does not.
     pub const CONVERTER: &str = "converter";
     /// The traced command of the process, which was to convert its trace to this format, and has.

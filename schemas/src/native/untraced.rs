@@ -10,6 +10,12 @@ pub const STATIC: &str = "static";
 pub const OTHER_LIBRARY: &str = "other-library";
 /// The program has another architecture or word size.
 pub const OTHER_MACHINE: &str = "other-machine";
+/// The program gains privileges when it starts, so the loader ignores the library.
+pub const PRIVILEGED: &str = "privileged";
+/// A Go program, whose system calls bypass the C library.
+pub const GO: &str = "go";
+/// A process that was recorded by ptrace until it used ptrace itself, or was about to be traced by another process.
+pub const OWN_PTRACE: &str = "own-ptrace";
 
 /// A program of the list.
 #[derive(Clone, PartialEq, Eq, Debug)]

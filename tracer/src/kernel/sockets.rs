@@ -51,6 +51,46 @@ pub fn peer_process(fd: c_int) -> i32 {
     found.pid
 }
 
+/// Connects to the local socket with this abstract name; a negative number on failure. Sending and receiving end after
+/// `seconds`.
+pub fn connect_abstract(name: &[u8], seconds: i64) -> c_int {
+    // SAFETY: an address is a structure of numbers, for which zero is a value.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    if name.len() >= address.sun_path.len() {
+        return -libc::ENAMETOOLONG;
+    }
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    // The first byte remains zero: the name is not a path.
+    address.sun_path[1..].iter_mut().zip(name).for_each(|(to, from)| *to = *from as libc::c_char);
+    let length = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    let patience = libc::timeval { tv_sec: seconds, tv_usec: 0 };
+    // SAFETY: the kernel reads an address and a time, which live here.
+    unsafe {
+        let fd = sys::call(libc::SYS_socket, [libc::AF_UNIX as usize, kind as usize, 0, 0, 0, 0]) as c_int;
+        if fd < 0 {
+            return fd;
+        }
+        for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+            let value = [libc::SOL_SOCKET as usize, option as usize, (&raw const patience).addr()];
+            let size = size_of::<libc::timeval>();
+            sys::call(libc::SYS_setsockopt, [fd as usize, value[0], value[1], value[2], size, 0]);
+        }
+        let result = sys::call(libc::SYS_connect, [fd as usize, (&raw const address).addr(), length, 0, 0, 0]);
+        if result < 0 {
+            sys::close(fd);
+            return result as c_int;
+        }
+        fd
+    }
+}
+
+/// Receives up to the buffer's size; returns the kernel's result.
+pub fn receive(fd: c_int, into: &mut [u8]) -> isize {
+    // SAFETY: the kernel fills the buffer.
+    unsafe { sys::call(libc::SYS_recvfrom, [fd as usize, into.as_mut_ptr().addr(), into.len(), 0, 0, 0]) }
+}
+
 /// Returns an internet address that a program passed to the kernel.
 ///
 /// # Safety

@@ -117,6 +117,7 @@ pub struct FileStatus {
     pub is_file: bool,
     pub is_folder: bool,
     pub owner: u32,
+    pub group: u32,
     /// Permissions of owner, group and others.
     pub mode: u32,
     pub size: u64,
@@ -147,6 +148,7 @@ fn look(folder: c_int, path: &CStr, flags: c_int) -> Option<FileStatus> {
         is_file: kind == libc::S_IFREG,
         is_folder: kind == libc::S_IFDIR,
         owner: stat.st_uid,
+        group: stat.st_gid,
         mode: stat.st_mode & 0o7777,
         size: stat.st_size as u64,
         links: stat.st_nlink as u64,
@@ -367,10 +369,20 @@ pub fn file_system(path: &CStr) -> Option<i64> {
 
 /// Returns the type of the file system of an open file.
 pub fn file_system_of(fd: c_int) -> Option<i64> {
-    // SAFETY: as above.
-    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
-    let result = kernel!(SYS_fstatfs, fd as isize, &raw mut found);
-    (result == 0).then_some(found.f_type as i64)
+    file_system_words(fd).map(|words| words[0] as i64)
+}
+
+/// Returns `true` if programs on an open file's mount gain no privileges.
+pub fn grants_no_privileges(fd: c_int) -> bool {
+    /// The word with the flags of the mount, which `libc::statfs` does not name.
+    const FLAGS: usize = 10;
+    file_system_words(fd).is_some_and(|words| words[FLAGS] & libc::ST_NOSUID as u64 != 0)
+}
+
+/// Returns the words of `statfs` in the kernel's layout for 64 bits.
+fn file_system_words(fd: c_int) -> Option<[u64; size_of::<libc::statfs>() / 8]> {
+    let mut words = [0; size_of::<libc::statfs>() / 8];
+    (kernel!(SYS_fstatfs, fd as isize, words.as_mut_ptr()) == 0).then_some(words)
 }
 
 /// Returns the capacity in bytes of the file system of a path.
@@ -454,6 +466,11 @@ pub fn thread_id() -> u32 {
     kernel!(SYS_gettid) as u32
 }
 
+/// Allows a process to attach to this one by ptrace, where the Yama security module restricts that; 0 revokes it.
+pub fn allow_ptrace(process: i32) {
+    kernel!(SYS_prctl, libc::PR_SET_PTRACER, process as isize, 0, 0, 0);
+}
+
 /// Returns the kernel's counts for the calling thread; its CPU time is up to the last switch or tick.
 pub fn thread_usage() -> Option<libc::rusage> {
     // SAFETY: rusage is a struct of integers, for which zero is a value.
@@ -468,6 +485,16 @@ pub fn thread_name(into: &mut [u8; 16]) {
 
 pub fn user_id() -> u32 {
     kernel!(SYS_geteuid) as u32
+}
+
+/// Returns the real user and group, which started the process.
+pub fn real_ids() -> (u32, u32) {
+    (kernel!(SYS_getuid) as u32, kernel!(SYS_getgid) as u32)
+}
+
+/// Returns `true` if an exec of this process grants no privileges, regardless of the program.
+pub fn has_no_new_privileges() -> bool {
+    kernel!(SYS_prctl, libc::PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1
 }
 
 /// Maps fresh zeroed memory; null on failure.

@@ -15,7 +15,7 @@ use crate::kernel::machine::Machine;
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::{clock, machine, sys, variables, vdso};
 use crate::life::programs::{self, Loading};
-use crate::life::untraced;
+use crate::life::{ptrace_request, untraced};
 use crate::process::config::{self, Config};
 use crate::process::filter;
 use crate::thread::stack;
@@ -134,6 +134,15 @@ pub fn is_traced() -> bool {
 /// Maximum number of entries in an environment on the stack. A larger one is passed on unchanged.
 const ENTRIES_MAX: usize = 4096;
 
+/// The thread that becomes the program, as in a [`ptrace_request`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Starter {
+    ThisThread = ptrace_request::THIS_THREAD,
+    /// A child that the C library creates, as in `posix_spawn`.
+    Child = ptrace_request::CHILD,
+}
+
 /// Calls `exec` with the given environment and the entries that it lacks for the named program. If the environment
 /// cannot be read, it is passed on unchanged, for the kernel to reject. If the library would prevent the program from
 /// starting, the library is removed. `born` contains the process's facts for the program that it becomes. Allocates
@@ -143,6 +152,7 @@ const ENTRIES_MAX: usize = 4096;
 /// `given` is null or a null-terminated list of strings.
 pub unsafe fn with_inherited<T>(
     program: Option<&CStr>,
+    starter: Starter,
     given: *const *const c_char,
     born: Option<&CStr>,
     exec: impl FnOnce(*const *const c_char) -> T,
@@ -152,7 +162,7 @@ pub unsafe fn with_inherited<T>(
     let Some(carried) = (unsafe { carried.as_ref() }) else { return exec(given) };
     let Some(room) = EnvironmentBuffers::of_this_thread() else { return exec(given) };
     let EnvironmentBuffers { list, preload } = room;
-    let loads = program.is_none_or(|program| stack::with_stack_space(|| may_load(program, preload)));
+    let loads = program.is_none_or(|program| stack::with_stack_space(|| may_load(program, starter, preload)));
     let mut used = 0;
     // SAFETY: `given` is a null-terminated list; our copy ends with an entry that stays null.
     unsafe {
@@ -200,10 +210,11 @@ pub unsafe fn with_inherited<T>(
 }
 
 /// Returns `true` if the library may be in the environment of the named program. A program that will leave no trace
-/// is noted. `path` is a buffer for the search.
-fn may_load(program: &CStr, path: &mut PathBuffer) -> bool {
+/// is noted, unless `dlio trace` records it by ptrace. `path` is a buffer for the search.
+fn may_load(program: &CStr, starter: Starter, path: &mut PathBuffer) -> bool {
     let loading = programs::loading_in(program, path);
-    if loading != Loading::Works {
+    let by_ptrace = ptrace_request::is_possible(loading);
+    if loading != Loading::Works && !(by_ptrace && ptrace_request::send(starter as u8)) {
         untraced::note(path.as_c_str(), loading);
     }
     loading.is_harmless()

@@ -52,22 +52,9 @@ pub unsafe fn note_command(count: i32, arguments: *const *const libc::c_char) {
     unsafe { process_info::note_command(count, arguments) };
 }
 
-/// `true` if the C library is not glibc.
-static IS_OTHER_LIBRARY: AtomicBool = AtomicBool::new(false);
-
-/// Notes that the C library is musl: it does not report the program's arguments, and its streams have another layout.
-pub fn note_other_c_library() {
+/// Notes that the C library is musl, which does not report the program's arguments.
+pub fn note_musl() {
     local::note_first_thread();
-    IS_OTHER_LIBRARY.store(true, Relaxed);
-}
-
-/// Returns the recorded layers. The buffering of a stream is known only with glibc.
-fn layers(config: &config::Config) -> u32 {
-    match (config.on, IS_OTHER_LIBRARY.load(Relaxed)) {
-        (false, _) => 0,
-        (true, false) => config.layers,
-        (true, true) => config.layers & !(1 << Layer::Stdio as u32),
-    }
 }
 
 /// Reads the configuration and registers for the process's end. Later calls do nothing.
@@ -93,7 +80,7 @@ fn start_with_stack_space() {
         SWITCHES.min_ticks.store(ticks_of_us(config.min_us), Relaxed);
     }
     wiped_page::next_generation();
-    phase::start(layers(config));
+    phase::start(if config.on { config.layers } else { 0 });
 }
 
 /// Detects an unannounced child. Call this before any lookup of cached data, which would be the parent's.

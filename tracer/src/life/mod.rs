@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Reading order: [`lifecycle`], [`environment`] (children are traced too), [`programs`] (programs that can be
-//! traced), [`untraced`] (started programs that cannot), [`shutdown`], [`finish`], [`convert_run`], [`expired`] (flight recorders).
+//! traced), [`untraced`] (started programs that cannot), [`ptrace_request`] (recorded from outside instead), [`shutdown`], [`finish`], [`convert_run`], [`expired`] (flight recorders).
 
 pub mod convert_run;
 pub mod environment;
@@ -14,5 +14,6 @@ pub mod expired;
 pub mod finish;
 pub mod lifecycle;
 pub mod programs;
+pub mod ptrace_request;
 pub(crate) mod shutdown;
 pub mod untraced;

@@ -14,8 +14,6 @@ use crate::kernel::variables::variable;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loading {
     Works,
-    /// With musl: its calls are recorded, but not those of streams, whose layout differs from glibc's.
-    WithoutStreams,
     /// There is no loader: preloading has no effect.
     Static,
     /// The loader of another C library (Android's, uClibc), which refuses to start the program.
@@ -44,20 +42,15 @@ const NAME_MAX: usize = 256;
 /// Returns the effect on the program at a path, or on its interpreter if it is a script. A program that cannot be
 /// read is treated like any other.
 pub fn loading(path: &CStr) -> Loading {
-    loading_as(path, true)
-}
-
-/// Inspects a program; `tells_more` selects whether privileges and the language are checked, too.
-fn loading_as(path: &CStr, tells_more: bool) -> Loading {
     let mut name = [0; NAME_MAX];
-    let mut found = inspect(path, &mut name, tells_more);
+    let mut found = inspect(path, &mut name);
     for _ in 0..SCRIPTS_MAX {
         match found {
             Some(loading) => return loading,
             None => {
                 let interpreter = name;
                 let Ok(path) = CStr::from_bytes_until_nul(&interpreter) else { break };
-                found = inspect(path, &mut name, tells_more);
+                found = inspect(path, &mut name);
             }
         }
     }
@@ -70,8 +63,8 @@ pub fn loading_of_command(name: &CStr) -> Loading {
     if search(name, &mut path) { loading(path.as_c_str()) } else { Loading::Works }
 }
 
-/// Returns the effect on the program of this name, without the checks that only matter before a run (privileges,
-/// languages). `path` is a buffer for the search, and then contains the program's path.
+/// Returns the effect on the program of this name. `path` is a buffer for the search, and then contains the program's
+/// path.
 pub(crate) fn loading_in(name: &CStr, path: &mut PathBuffer) -> Loading {
     // A name with a slash is not searched for: if it cannot be executed, the kernel reports that.
     if name.to_bytes().contains(&b'/') {
@@ -80,7 +73,7 @@ pub(crate) fn loading_in(name: &CStr, path: &mut PathBuffer) -> Loading {
     } else if !search(name, path) {
         return Loading::Works;
     }
-    loading_as(path.as_c_str(), false)
+    loading(path.as_c_str())
 }
 
 /// Searches for the program of this name; `false` if no executable file is found.
@@ -101,7 +94,7 @@ pub(crate) fn search(name: &CStr, path: &mut PathBuffer) -> bool {
 }
 
 /// Returns the kind of a file; `None` for a script, whose interpreter is then in `interpreter`.
-fn inspect(path: &CStr, interpreter: &mut [u8; NAME_MAX], tells_more: bool) -> Option<Loading> {
+fn inspect(path: &CStr, interpreter: &mut [u8; NAME_MAX]) -> Option<Loading> {
     let fd = sys::open_program(path) as i32;
     if fd < 0 {
         return Some(Loading::Works);
@@ -109,8 +102,6 @@ fn inspect(path: &CStr, interpreter: &mut [u8; NAME_MAX], tells_more: bool) -> O
     let mut head = [0; 1024];
     let length = sys::read_at(fd, &mut head, 0).len();
     let head = &head[..length];
-    let gains_rights =
-        || sys::status(fd).is_some_and(|found| found.is_file && found.mode & 0o6000 != 0) || sys::has_capabilities(fd);
     let looked = match script_of(head) {
         Some(name) if name.len() < NAME_MAX => {
             interpreter.fill(0);
@@ -118,15 +109,30 @@ fn inspect(path: &CStr, interpreter: &mut [u8; NAME_MAX], tells_more: bool) -> O
             None
         }
         Some(_) => Some(Loading::Works),
-        None if tells_more && gains_rights() => Some(Loading::Privileged),
+        None if gains_privileges(fd) => Some(Loading::Privileged),
         None => {
             let read = |at: usize, into: &mut [u8]| sys::read_at(fd, into, at).len();
             let loading = of_object(head, read);
-            Some(if tells_more && loading == Loading::Works && is_of_go(head, read) { Loading::Go } else { loading })
+            Some(if loading == Loading::Works && is_of_go(head, read) { Loading::Go } else { loading })
         }
     };
     sys::close(fd);
     looked
+}
+
+/// Returns `true` if this process would gain privileges from an open program: the loader then ignores the library. A
+/// user gains none from a program of its own, nor does root from capabilities.
+fn gains_privileges(fd: i32) -> bool {
+    const SET_USER: u32 = 0o4000;
+    /// Without the group's permission to execute, the bit requests mandatory locks.
+    const SET_GROUP: u32 = 0o2010;
+    let Some(found) = sys::status(fd).filter(|found| found.is_file) else { return false };
+    let (user, group) = sys::real_ids();
+    let changes_user = found.mode & SET_USER != 0 && found.owner != user;
+    let changes_group = found.mode & SET_GROUP == SET_GROUP && found.group != group;
+    (changes_user || changes_group || user != 0 && sys::has_capabilities(fd))
+        && !sys::has_no_new_privileges()
+        && !sys::grants_no_privileges(fd)
 }
 
 /// Returns the interpreter in a script's first line.
@@ -195,7 +201,6 @@ fn of_loader(path: &[u8]) -> Loading {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
     let starts = |starts: &[&[u8]]| starts.iter().any(|start| name.starts_with(start));
     match () {
-        _ if starts(&[b"ld-musl"]) => Loading::WithoutStreams,
         _ if starts(&[b"linker", b"ld-uClibc"]) => Loading::OtherLibrary,
         _ => Loading::Works,
     }
@@ -216,7 +221,7 @@ mod tests {
     #[test]
     fn loaders_are_recognized_by_name() {
         assert_eq!(of_loader(b"/lib64/ld-linux-x86-64.so.2\0"), Loading::Works);
-        assert_eq!(of_loader(b"/lib/ld-musl-x86_64.so.1\0"), Loading::WithoutStreams);
+        assert_eq!(of_loader(b"/lib/ld-musl-x86_64.so.1\0"), Loading::Works);
         assert_eq!(of_loader(b"/system/bin/linker64\0"), Loading::OtherLibrary);
     }
 

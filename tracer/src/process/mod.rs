@@ -5,7 +5,7 @@
 //! (those that its program may change).
 
 pub(crate) mod config;
-pub(crate) mod filter;
+pub mod filter;
 pub(crate) mod own_limits;
 pub(crate) mod process_info;
 pub(crate) mod usage;

@@ -165,6 +165,7 @@ fn process(rows: &Rows, row: usize, catalog: &Catalog) -> Process {
         names_lost: rows.int64("names_lost", row).unwrap_or(0).max(0) as u64,
         misused_spans: rows.int64("misused_spans", row).unwrap_or(0).max(0) as u64,
         tracer_ns: rows.int64("tracer_ns", row),
+        by_ptrace: false,
         clock_offset_ns: None,
         source: rows.text("source", row).unwrap_or_default(),
         threads: Vec::new(),

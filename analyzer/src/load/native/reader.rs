@@ -642,6 +642,7 @@ pub fn process_of(fields: &Fields, path: &Path, host: u32, offset: i64, last: Op
         names_lost: fields.number(key::NAMES_LOST).unwrap_or(0),
         misused_spans: fields.number(key::MISUSED_SPANS).unwrap_or(0),
         tracer_ns: fields.number(key::TRACER_NS),
+        by_ptrace: fields.get(key::RECORDED_BY) == Some("ptrace"),
         clock_offset_ns: None,
         source: path.display().to_string(),
         threads: threads(fields),

@@ -46,12 +46,21 @@ pub struct Allocation {
     pub uring: u64,
     #[serde(default)]
     pub uring_requests: u64,
+    /// Program images that `dlio trace --ptrace-static` recorded.
+    #[serde(default)]
+    pub by_ptrace: u64,
     /// Programs that were started without leaving a trace.
     #[serde(default)]
     pub untraced: Vec<UntracedProgram>,
 }
 
 impl Allocation {
+    /// Returns the note on programs that were recorded from outside.
+    pub fn ptrace_note(&self) -> Option<String> {
+        let programs = || many(self.by_ptrace, "program was", "programs were");
+        (self.by_ptrace > 0).then(|| format!("{} recorded by ptrace, which makes each system call longer", programs()))
+    }
+
     /// Returns `true` if events are missing, except those that a tracer aggregated on purpose.
     pub fn lacks_events(&self) -> bool {
         self.lost > self.aggregated
@@ -97,7 +106,7 @@ impl Section for Allocation {
         recorded), `lost_run_unknown` (part of `lost`: events of processes whose run is unknown, if the report covers \
         one of several runs), `waits_unexplained` (whether the trace has too many waits and messages to compute their \
         causes), `uring` (processes with requests through an io_uring that are not in the trace), `uring_requests` \
-        (these requests, 0 if their number is unknown), `untraced` (programs that were started but not traced, a list: `program`, `reason` (static, other-library or other-machine), `times`)";
+        (these requests, 0 if their number is unknown), `by_ptrace` (programs that the library cannot enter, recorded with `--ptrace-static`), `untraced` (programs that were started but not traced, a list: `program`, `reason` (static, go, privileged, own-ptrace, other-library or other-machine), `times`)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/allocation.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
@@ -129,6 +138,7 @@ impl Section for Allocation {
             misused_spans: processes.iter().map(|process| process.misused_spans).sum(),
             uring: with_rings(analysis, trace, &all),
             uring_requests: analysis.counted.unseen_requests,
+            by_ptrace: made().filter(|process| process.by_ptrace).count() as u64,
             untraced: untraced_of(analysis, trace, &partakers),
         }
     }
@@ -181,6 +191,13 @@ impl Section for Allocation {
         if who.uring > 0 {
             rows.push(("io_uring", format!("{} are not in the trace", who.unseen_requests())));
         }
+        if who.by_ptrace > 0 {
+            let programs = many(who.by_ptrace, "program", "programs");
+            rows.push((
+                "recorded by ptrace",
+                format!("{programs}: each system call took longer; waits are not recorded"),
+            ));
+        }
         for program in &who.untraced {
             rows.push(("not traced", program.text()));
         }
@@ -200,7 +217,7 @@ const CLOCK_SPREAD_SHOWN_NS: i64 = 1_000_000;
 #[derive(Serialize, Deserialize, Default, Debug, Clone, PartialEq)]
 pub struct UntracedProgram {
     pub program: String,
-    /// `static`, `other-library` or `other-machine`.
+    /// `static`, `go`, `privileged`, `own-ptrace`, `other-library` or `other-machine`.
     pub reason: String,
     pub times: u64,
 }
@@ -220,6 +237,9 @@ impl UntracedProgram {
     pub fn text(&self) -> String {
         let why = match self.reason.as_str() {
             untraced::STATIC => "it is linked statically, so no library can be preloaded",
+            untraced::GO => "it is a Go program, which bypasses the C library",
+            untraced::OWN_PTRACE => "it uses ptrace itself, and was recorded until then",
+            untraced::PRIVILEGED => "it gains privileges, so the loader ignores the library",
             untraced::OTHER_LIBRARY => "it does not start with the preloaded library",
             untraced::OTHER_MACHINE => "its architecture or word size differs from the library's",
             other => other,

@@ -192,6 +192,7 @@ fn gaps(summary: &Summary) -> Vec<Fact> {
         unknown(&summary.damage).then(|| Fact(Level::Medium, "an unknown number of events is lost".into())),
         who.waits_unexplained.then(|| Fact(Level::Medium, "not all waits were analyzed".into())),
         (who.uring > 0).then(|| Fact(Level::Medium, format!("{} are not in the trace", who.unseen_requests()))),
+        who.ptrace_note().map(|note| Fact(Level::Medium, note)),
         untraced(summary),
     ];
     missing.into_iter().flatten().collect()

@@ -97,6 +97,7 @@ pub(super) fn sentences(summary: &Summary, waits: Option<&Waits>, pools: &[RankG
     sentences.extend(cut_short(summary));
     sentences.extend(costliest_call(summary));
     sentences.extend(loss(summary));
+    sentences.extend(summary.allocation.ptrace_note().map(|note| note + "."));
     sentences.extend(untraced(summary));
     sentences.extend(of_no_run(summary));
     sentences.extend(aggregated(summary));
