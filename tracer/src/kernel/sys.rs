@@ -376,7 +376,7 @@ pub fn file_system_of(fd: c_int) -> Option<i64> {
 pub fn grants_no_privileges(fd: c_int) -> bool {
     /// The word with the flags of the mount, which `libc::statfs` does not name.
     const FLAGS: usize = 10;
-    file_system_words(fd).is_some_and(|words| words[FLAGS] & libc::ST_NOSUID as u64 != 0)
+    file_system_words(fd).is_some_and(|words| words[FLAGS] & libc::ST_NOSUID != 0)
 }
 
 /// Returns the words of `statfs` in the kernel's layout for 64 bits.
