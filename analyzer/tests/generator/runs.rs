@@ -3,7 +3,7 @@
 use dlio_schemas::evidence::{Child, ChildEnd};
 use dlio_schemas::native::fields::key;
 use dlio_schemas::ops::Op;
-use dlio_schemas::record::POS_UNKNOWN;
+use dlio_schemas::record::{POS_UNKNOWN, STEP_NONE};
 
 use super::START;
 use super::script::Script;
@@ -118,10 +118,43 @@ pub fn scenarios() -> Vec<Scenario> {
         requests(),
         asking(),
         ranks_and_saving(),
+        gpus(),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Returns a trainer whose batches are ready, and what its GPU and its host do in each step of 100 ms, given its start.
+fn on_gpu(work: impl Fn(&mut Script, u64)) -> Vec<Script> {
+    let mut trainer = Script::new(100, 1);
+    for step in 0..100 {
+        let start = step * 100_000;
+        trainer.span_at(start, 1_000, "fetch", "dataloader", (0, step as i32));
+        work(&mut trainer, start);
+    }
+    vec![trainer]
+}
+
+fn gpus() -> Vec<Scenario> {
+    const PAGEABLE: &str = "Memcpy HtoD (Pageable -> Device)";
+    const UNKNOWN: (i32, i32) = (STEP_NONE, STEP_NONE);
+    let launching = on_gpu(|trainer, start| {
+        trainer.span_at(start + 10_000, 40_000, "gemm", "kernel", UNKNOWN);
+    });
+    let waiting = on_gpu(|trainer, start| {
+        trainer.at(start + 20_000).call(Op::CUDA_STREAM_SYNCHRONIZE, "", 70_000, (0, 0, 0));
+        trainer.span_at(start + 20_000, 70_000, "gemm", "kernel", UNKNOWN);
+    });
+    let copying = on_gpu(|trainer, start| {
+        trainer.span_at(start + 1_000, 3_000, PAGEABLE, "gpu_memcpy", UNKNOWN);
+        trainer.span_at(start + 4_000, 96_000, "gemm", "kernel", UNKNOWN);
+    });
+    vec![
+        ("gpu-without-work", launching, &["launch-bound"]),
+        ("gpu-waited-for", waiting, &["sync-every-step"]),
+        ("gpu-with-slow-copies", copying, &["pageable-copies"]),
+    ]
 }
 
 fn training() -> Vec<Scenario> {

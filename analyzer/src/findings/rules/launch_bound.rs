@@ -14,9 +14,10 @@ pub const RULE: Rule = Rule {
         thread did not wait for the GPU in each step",
     silences: &[],
     silences_rules: &[],
-    remedy: "launch more work per call of the host: torch.compile, CUDA graphs, fused optimizers, larger batches; move work \
-        between launches to other threads",
-    torch: "",
+    remedy: "launch more work at a time: compiled or recorded graphs, fused operations, larger batches; move other work of the \
+        training thread to other threads",
+    torch: "launch more work at a time: torch.compile, CUDA graphs, fused optimizers, larger batches; move other work of the \
+        training thread to other threads",
     elsewhere: "",
     verify: COMPARE,
     judge,

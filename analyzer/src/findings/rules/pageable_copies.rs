@@ -14,8 +14,9 @@ pub const RULE: Rule = Rule {
     asks: "copies from or to memory that is not pinned take 1 % or more of the training",
     silences: &[],
     silences_rules: &[],
-    remedy: "pass pin_memory=True to DataLoader, and copy with non_blocking=True: these copies stop the host, and are slower",
-    torch: "",
+    remedy: "copy from pinned memory, and asynchronously: copies of other memory are slower, and the host waits for them",
+    torch: "pass pin_memory=True to DataLoader, and copy with non_blocking=True: copies of other memory are slower, and the \
+        host waits for them",
     elsewhere: "",
     verify: COMPARE,
     judge,

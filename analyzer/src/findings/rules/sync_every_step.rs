@@ -14,9 +14,9 @@ pub const RULE: Rule = Rule {
         thread waited for the GPU at least once per batch",
     silences: &[],
     silences_rules: &[],
-    remedy: "do not wait for the GPU in each step: read the loss (loss.item(), print) every hundred steps, and copy with \
+    remedy: "do not wait for the GPU in each step: read results such as the loss less often, and copy asynchronously",
+    torch: "do not wait for the GPU in each step: read the loss (loss.item(), print) every hundred steps, and copy with \
         non_blocking=True",
-    torch: "",
     elsewhere: "",
     verify: COMPARE,
     judge,
