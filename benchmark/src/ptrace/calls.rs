@@ -402,7 +402,7 @@ mod tests {
     #[test]
     fn numbers_of_calls_are_unique_and_found() {
         let mut numbers: Vec<_> = COMMON.iter().chain(OLDER).map(|row| row.number).collect();
-        assert!(numbers.iter().all(|number| row_of(*number as i64).is_some_and(|row| row.number == *number)));
+        assert!(numbers.iter().all(|number| row_of(*number).is_some_and(|row| row.number == *number)));
         numbers.sort_unstable();
         assert!(numbers.windows(2).all(|pair| pair[0] != pair[1]), "{numbers:?}");
         assert!(row_of(-1).is_none() && row_of(100_000).is_none());

@@ -149,6 +149,9 @@ impl Tracees {
     pub fn call_ends(&mut self, thread: i32, result: i64, now: u64) {
         let Some(state) = self.threads.get_mut(&thread) else { return };
         let Some(call) = state.call.take() else { return };
+        if state.phase == Phase::BeforeExec && result < 0 {
+            state.phase = Phase::ExecFailed;
+        }
         let Some(process) = self.processes.get_mut(&state.pid) else { return };
         if is_restarted(result) {
             return;

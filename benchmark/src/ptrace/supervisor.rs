@@ -253,20 +253,10 @@ impl Loop {
 
     fn at_call(&mut self, thread: i32) {
         let now = kernel::clock_ns(libc::CLOCK_MONOTONIC);
-        let Some(state) = self.tracees.threads.get_mut(&thread) else { return };
-        let phase = state.phase;
+        let Some(phase) = self.tracees.threads.get(&thread).map(|state| state.phase) else { return };
         match kernel::call_stop(thread) {
-            Ok(Some(CallStop::Entry { number, arguments })) => {
-                if !self.enters(thread, phase, number, arguments) {
-                    return;
-                }
-            }
-            Ok(Some(CallStop::Exit { result })) => {
-                if phase == Phase::BeforeExec && result < 0 && state.call.take().is_some() {
-                    state.phase = Phase::ExecFailed;
-                }
-                self.tracees.call_ends(thread, result, now);
-            }
+            Ok(Some(CallStop::Entry { number, arguments })) if !self.enters(thread, phase, number, arguments) => return,
+            Ok(Some(CallStop::Exit { result })) => self.tracees.call_ends(thread, result, now),
             _ => {}
         }
         self.tracees.call_runs(thread);
