@@ -12,9 +12,17 @@ pub fn of_gpu(case: &Case) -> Option<(DeviceUse, i64)> {
     timed.max_by_key(|(used, _)| used.idle_rest_ns)
 }
 
+/// Returns the judgement of a rule if nothing timed a GPU.
+pub fn untimed(case: &Case, key: &str) -> Judgement {
+    Judgement { measures: vec![case.at_least(key, None)], decide: TIME_THE_GPU, ..Judgement::default() }
+}
+
+const TIME_THE_GPU: &str = "if the job uses a GPU, time it: python -m dliotrace run --torch SCRIPT, dlio trace --gpu, or a profile of \
+    torch.profiler next to the trace";
+
 /// Judges the time in which a GPU had no work, of trainers that `applies` to, given their numbers of batches.
 pub fn without_work(case: &Case, applies: impl Fn(&DeviceUse, u64) -> bool) -> Judgement {
-    let Some((used, trained)) = of_gpu(case) else { return Judgement::default() };
+    let Some((used, trained)) = of_gpu(case) else { return untimed(case, "idle") };
     let batches = case.summary.training.iter().map(|group| group.batches).max().unwrap_or(0);
     let applies = applies(&used, batches);
     let part = applies.then(|| used.idle_rest_ns as f64 / trained.max(1) as f64);

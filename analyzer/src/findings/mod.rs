@@ -125,8 +125,16 @@ const OF_EVENTS: [&str; 17] = [
 ];
 
 /// Rules that need only spans: all other rules need calls, and without recorded calls a zero means nothing.
-const OF_SPANS: [&str; 6] =
-    ["input-bound", "compute-bound", "slow-start", "checkpoint-stalls", "straggler-rank", "trust"];
+const OF_SPANS: [&str; 8] = [
+    "input-bound",
+    "compute-bound",
+    "launch-bound",
+    "pageable-copies",
+    "slow-start",
+    "checkpoint-stalls",
+    "straggler-rank",
+    "trust",
+];
 
 /// Rules on read patterns: if spans show a training run, their savings are limited to its waits and the reads in its
 /// steps.

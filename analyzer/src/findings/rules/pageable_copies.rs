@@ -1,7 +1,7 @@
 //! Detects copies to the GPU from memory that is not pinned.
 
 use super::super::{COMPARE, Cost, Group, Rule};
-use crate::findings::gpus::of_gpu;
+use crate::findings::gpus::{of_gpu, untimed};
 use crate::findings::rule_context::{Case, Judgement, Worth};
 use crate::summary::figures::units::{share, time};
 use crate::summary::report::findings::Confidence;
@@ -23,7 +23,7 @@ pub const RULE: Rule = Rule {
 };
 
 fn judge(case: &Case) -> Judgement {
-    let Some((used, trained)) = of_gpu(case) else { return Judgement::default() };
+    let Some((used, trained)) = of_gpu(case) else { return untimed(case, "part") };
     let part = used.by_kernels.then(|| used.pageable_ns as f64 / trained.max(1) as f64);
     Judgement {
         measures: vec![case.at_least("part", part)],
