@@ -266,6 +266,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "groups",
             "count",
             "analysis",
+            "devices",
             "training",
             "wording",
             "partial",

@@ -567,12 +567,7 @@ impl Scene<'_> {
         };
         let told = self.waits.of(trainer);
         let readers = self.with_makers(readers, told.filter(|_| !by_spans), trainer);
-        let spans = (thread.spans_from, thread.spans_to);
-        let (from, to) = match told.filter(|waits| !waits.by_spans) {
-            _ if thread.spans_from < thread.spans_to => spans,
-            Some(waits) => (waits.from, waits.to),
-            None => self.life(trainer, &readers)?,
-        };
+        let (from, to) = self.bounds(trainer, told, &readers)?;
         let wait = match told.filter(|waits| waits.by_spans == by_spans) {
             Some(waits) => Wait::told(waits),
             None => Wait::of(self, trainer, basis, &readers),
@@ -605,10 +600,7 @@ impl Scene<'_> {
             waited_ns: wait.waited,
             wait_start_ns: wait.shares.map(|shares| shares.start),
             wait_io_ns: wait.shares.and_then(|shares| shares.io),
-            wait_elsewhere_ns: wait
-                .waited
-                .zip(wait.shares)
-                .and_then(|(waited, shares)| Some(waited - shares.io? - shares.start)),
+            wait_elsewhere_ns: wait.elsewhere(),
             causes: wait.causes,
             faults: told.and_then(|waits| waits.faults),
             own_work_ns: own(WaitKind::OwnWork),
@@ -633,6 +625,16 @@ impl Scene<'_> {
             epochs: thread.epochs(),
             readers: readers.iter().map(|reader| self.reader(reader)).collect(),
         })
+    }
+
+    /// Returns the start and the end of a training.
+    fn bounds(&self, trainer: LaneId, told: Option<&TrainerWaits>, readers: &[Reading]) -> Option<(i64, i64)> {
+        let thread = self.thread(trainer);
+        match told.filter(|waits| !waits.by_spans) {
+            _ if thread.spans_from < thread.spans_to => Some((thread.spans_from, thread.spans_to)),
+            Some(waits) => Some((waits.from, waits.to)),
+            None => self.life(trainer, readers),
+        }
     }
 
     /// Returns the trainer's waits for other trainers.
@@ -882,6 +884,12 @@ impl Wait {
     fn told(waits: &TrainerWaits) -> Wait {
         let causes = waits.parts(WaitKind::Data);
         Wait { waited: Some(waits.ns(WaitKind::Data)), shares: Some(Shares::of(&causes)), causes: Some(causes) }
+    }
+
+    /// Returns the part of the wait that readers, once they had started, were not in I/O.
+    fn elsewhere(&self) -> Option<i64> {
+        let (waited, shares) = self.waited.zip(self.shares)?;
+        Some(waited - shares.io? - shares.start)
     }
 
     /// Returns the wait without the part that the work of a GPU hid.

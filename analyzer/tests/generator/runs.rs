@@ -152,7 +152,7 @@ fn gpus() -> Vec<Scenario> {
     });
     vec![
         ("gpu-without-work", launching, &["launch-bound"]),
-        ("gpu-waited-for", waiting, &["sync-every-step"]),
+        ("gpu-waited-for", waiting, &["compute-bound", "sync-every-step"]),
         ("gpu-with-slow-copies", copying, &["pageable-copies"]),
     ]
 }

@@ -1,10 +1,8 @@
 //! The GPUs of trainers: busy, idle and why, and the waits of the host that their work hides.
 
 use super::findings::Unit;
-use super::headline::{Bottleneck, Headline};
-use super::verdict::{FREE, LIMITING, Waits};
 use crate::summary::devices::DeviceUse;
-use crate::summary::figures::units::{grouped, many, share, time};
+use crate::summary::figures::units::{grouped, share, time};
 use crate::summary::report::layout::more;
 use crate::summary::training::RankGroup;
 use crate::text_table::Grid;
@@ -14,9 +12,6 @@ const BUSY: f64 = 0.9;
 
 /// Shares below this are not mentioned.
 const WORTH: f64 = 0.01;
-
-/// Calls that wait for the GPU at least this often per step, and for this share of the training, stop it from working ahead.
-const SYNCED: f64 = 0.02;
 
 /// The GPUs of all trainers of a verdict, as sums over trainers.
 #[derive(Clone, Copy)]
@@ -36,15 +31,18 @@ pub(super) fn gpus(groups: &[&RankGroup]) -> Option<Gpus> {
 }
 
 impl Gpus {
-    fn part(&self, ns: i64) -> f64 {
+    /// Returns a time as a share of the training.
+    pub(super) fn part(&self, ns: i64) -> f64 {
         ns as f64 / self.trained.max(1) as f64
     }
 
-    fn mean(&self, ns: i64) -> String {
+    /// Returns a sum over trainers as text: their mean.
+    pub(super) fn mean(&self, ns: i64) -> String {
         time(ns as f64 / self.trainers as f64)
     }
 
-    fn shown(&self, ns: i64) -> String {
+    /// Returns a time with its share of the training.
+    pub(super) fn shown(&self, ns: i64) -> String {
         format!("{} ({})", self.mean(ns), Unit::Share.text(self.part(ns)))
     }
 
@@ -97,55 +95,6 @@ impl Gpus {
             sentences.push(format!("It was idle for {}{listed}.", self.shown(sum.idle_ns)));
         }
         sentences
-    }
-
-    /// Returns the headline of a training that hardly waits for data.
-    pub(super) fn headline(&self, waits: &Waits) -> Option<Headline> {
-        let (sum, noun) = (&self.sum, waits.wording().noun());
-        let (busy, rest) = (self.part(sum.busy_ns), self.part(sum.idle_rest_ns));
-        let data = format!("{} of it waiting for data", Unit::Share.text(self.part(sum.idle_data_ns)));
-        let hidden = if self.hides() { format!("; {}", self.hidden()) } else { String::new() };
-        let text = |title: &str, part: f64, what: &str| {
-            format!("{title}: the GPU was {what} for {} of {noun} (measured)", Unit::Share.text(part))
-        };
-        let (bottleneck, text, share, why) = match () {
-            () if self.are_busy() => (
-                Bottleneck::GpuBound,
-                text(Bottleneck::GpuBound.title(), busy, "busy"),
-                busy,
-                format!("The GPU was idle for {}, {data}{hidden}.", self.shown(sum.idle_ns)),
-            ),
-            () if rest >= FREE => {
-                let partly = if rest < LIMITING { "PARTLY " } else { "" };
-                let synced = match self.part(sum.sync_ns) {
-                    part if part >= SYNCED => format!(
-                        "; the training thread waited for the GPU {} ({})",
-                        many(sum.syncs, "time", "times"),
-                        self.shown(sum.sync_ns)
-                    ),
-                    _ => String::new(),
-                };
-                let title = format!("{partly}{}", Bottleneck::GpuIdle.title());
-                (
-                    Bottleneck::GpuIdle,
-                    text(&title, rest, "idle without work"),
-                    rest,
-                    format!(
-                        "The GPU was busy for {}{}; for {} the host had not launched work{synced}{hidden}.",
-                        if sum.by_kernels { "" } else { "at most " },
-                        self.shown(sum.busy_ns),
-                        self.shown(sum.idle_rest_ns)
-                    ),
-                )
-            }
-            () => return None,
-        };
-        Some(Headline {
-            share: Some(share),
-            certainty: super::headline::Certainty::Measured,
-            text,
-            ..Headline::new(bottleneck, why)
-        })
     }
 }
 

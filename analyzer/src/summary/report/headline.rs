@@ -33,6 +33,9 @@ const ALL: f64 = 0.95;
 /// The second largest cause is named if it takes this share of the wait.
 const SECOND: f64 = 0.25;
 
+/// Waits for the GPU are mentioned if they take this share of the training.
+const SYNCED: f64 = 0.02;
+
 /// Compute is the limit if it takes this share of the training and nothing else is the limit.
 const COMPUTES: f64 = 0.5;
 
@@ -380,7 +383,7 @@ fn of_training(summary: &Summary, waits: &Waits) -> Headline {
     let limit = waits.gpus.map_or(1.0, |gpus| gpus.idle_share());
     let others = others.map(|(part, bottleneck)| (part.min(limit), bottleneck));
     let largest = others.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(part, _)| *part >= FREE);
-    let on_gpu = || waits.gpus.and_then(|gpus| gpus.headline(waits));
+    let on_gpu = || waits.gpus.and_then(|gpus| of_gpus(&gpus, waits));
     match largest {
         _ if let Some(ranks) = waits.victims_of_more(data.max(largest.map_or(0.0, |(part, _)| part))) => {
             of_victims(waits, ranks)
@@ -494,6 +497,41 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
         ),
     };
     with_share(bottleneck, &bottleneck.title_of(waits.wording()), part, waits, (lost, capital(&why)))
+}
+
+/// Returns the headline of a training that hardly waits for data, by the time of its GPUs.
+fn of_gpus(gpus: &Gpus, waits: &Waits) -> Option<Headline> {
+    let (sum, noun) = (&gpus.sum, waits.wording().noun());
+    let (busy, rest) = (gpus.part(sum.busy_ns), gpus.part(sum.idle_rest_ns));
+    let hidden = if gpus.hides() { format!("; {}", gpus.hidden()) } else { String::new() };
+    let text = |title: &str, part: f64, what: &str| {
+        format!("{title}: the GPU was {what} for {} of {noun} (measured)", Unit::Share.text(part))
+    };
+    let (bottleneck, text, share, why) = if gpus.are_busy() {
+        let (idle, data) = (gpus.shown(sum.idle_ns), gpus.mean(sum.idle_data_ns));
+        let why = format!("The GPU was idle for {idle}, {data} of that while {noun} waited for data{hidden}.");
+        (Bottleneck::GpuBound, text(Bottleneck::GpuBound.title(), busy, "busy"), busy, why)
+    } else if rest >= FREE {
+        let partly = if rest < LIMITING { "PARTLY " } else { "" };
+        let times = many(sum.syncs, "time", "times");
+        let synced = match gpus.part(sum.sync_ns) {
+            part if part >= SYNCED => {
+                format!("; the training thread waited for the GPU {times} ({})", gpus.shown(sum.sync_ns))
+            }
+            _ => String::new(),
+        };
+        let why = format!(
+            "The GPU was busy for {}{}; for {} the host had not launched work{synced}{hidden}.",
+            if sum.by_kernels { "" } else { "at most " },
+            gpus.shown(sum.busy_ns),
+            gpus.shown(sum.idle_rest_ns)
+        );
+        let title = format!("{partly}{}", Bottleneck::GpuIdle.title());
+        (Bottleneck::GpuIdle, text(&title, rest, "idle without work"), rest, why)
+    } else {
+        return None;
+    };
+    Some(Headline { share: Some(share), certainty: Certainty::Measured, text, ..Headline::new(bottleneck, why) })
 }
 
 /// Returns the headline of ranks that wait for one of them, which does something that the trace does not show.
