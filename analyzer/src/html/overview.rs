@@ -275,7 +275,7 @@ fn trained(report: &Value, page: &mut Markup) {
         Some(io) => {
             let starting = of("wait_start_ns").unwrap_or(0.0);
             if starting > 0.0 {
-                add("waiting, readers starting", "wait-start", starting);
+                add("waiting, readers starting or ending", "wait-start", starting);
             }
             add("waiting, readers in I/O", "wait-io", io);
             add("waiting, readers with other work", "wait", waited - io - starting);

@@ -134,6 +134,9 @@ pub struct WaitedFor {
     pub pid: i32,
     /// The thread, if it belongs to the trainer's process.
     pub tid: Option<i32>,
+    /// The number of threads of the trainer's process, if each ended few waits.
+    #[serde(default)]
+    pub threads: u64,
     pub waits: u64,
     pub wait_ns: i64,
     /// The activities of the thread in the meantime.

@@ -40,8 +40,8 @@ fn generated_ns(case: &Case) -> i64 {
 }
 
 /// Change to make if little of the start was I/O. Imports are recorded only on request.
-const OTHER_REMEDY: &str = "little of it was recorded I/O: import and set up less, later, or once for several runs; \
-    dlio trace --all shows what imports read; in a longer run start-up matters less";
+const OTHER_REMEDY: &str = "import and set up less, later, or once for several runs (little of this time was I/O; dlio trace --all shows the \
+    files that imports read); in a longer run start-up matters less";
 
 /// Starts with less than this share of I/O have another cause.
 const IO: f64 = 0.3;

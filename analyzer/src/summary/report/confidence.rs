@@ -72,7 +72,7 @@ pub fn confidence(summary: &Summary, headline: &Headline) -> Option<(Level, Stri
 fn of_training(summary: &Summary, headline: &Headline, waits: &Waits) -> Vec<Fact> {
     let mut facts = vec![basis(summary, headline, waits)];
     if headline.bottleneck == Bottleneck::Unknown {
-        facts.push(Fact(Level::Low, "the trace does not show whether these waits are for data".into()));
+        facts.push(Fact(Level::Low, "the trace does not show how long it waited for data".into()));
         return facts;
     }
     if headline.certainty == Certainty::UpperBound && waits.lost() >= FREE {

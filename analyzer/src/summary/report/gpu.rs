@@ -80,7 +80,7 @@ impl Gpus {
             self.shown(sum.busy_ns)
         );
         if self.hides() {
-            busy += &format!("; waits of {} for data cost nothing, because it had work then", self.mean(sum.hidden_ns));
+            busy += &format!("; {} of waits for data cost nothing, because it was working", self.mean(sum.hidden_ns));
         }
         let mut sentences = vec![busy + "."];
         let causes = [
@@ -92,7 +92,8 @@ impl Gpus {
             let causes = causes.into_iter().filter(|(ns, _)| self.part(*ns) >= WORTH);
             let listed: Vec<String> = causes.map(|(ns, what)| format!("{} {what}", self.mean(ns))).collect();
             let listed = if listed.is_empty() { String::new() } else { format!(": {}", listed.join(", ")) };
-            sentences.push(format!("It was idle for {}{listed}.", self.shown(sum.idle_ns)));
+            let least = if sum.by_kernels { "" } else { "at least " };
+            sentences.push(format!("It was idle for {least}{}{listed}.", self.shown(sum.idle_ns)));
         }
         sentences
     }

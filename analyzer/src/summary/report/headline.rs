@@ -482,7 +482,7 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
         ),
         Bottleneck::OwnWork => (
             "is spent waiting for its own threads or programs",
-            waiting("threads or programs that worked on its tasks or took its output", |group| group.own_work_ns),
+            waiting("its own threads or programs, such as one that saves checkpoints", |group| group.own_work_ns),
         ),
         Bottleneck::OwnLock => {
             ("is spent waiting for locks", waiting("locks that other threads held", |group| group.lock_wait_ns))
@@ -540,7 +540,7 @@ fn of_victims(waits: &Waits, (part, ranks): (f64, String)) -> Headline {
     let partly = if part < LIMITING { "PARTLY " } else { "" };
     let certainty = certainty(waits);
     let why = format!(
-        "{ranks}. {} itself waited {} of {} for batches; the rest of its time is its own work.",
+        "{} itself waited {} of {} for batches; the trace does not show what it did in the rest of its time.",
         waits.who(),
         waits.mean(waits.waited),
         waits.mean(waits.trained)
@@ -548,18 +548,13 @@ fn of_victims(waits: &Waits, (part, ranks): (f64, String)) -> Headline {
     Headline {
         share: Some(part),
         certainty,
-        text: format!(
-            "{partly}{}: ranks wait at least {} of their time for one of them ({})",
-            bottleneck.title(),
-            Unit::Share.text(part),
-            certainty_text(waits)
-        ),
+        text: format!("{partly}{}: {ranks} ({})", bottleneck.title(), certainty_text(waits)),
         ..Headline::new(bottleneck, capital(&why))
     }
 }
 
 fn of_none(summary: &Summary, waits: &Waits) -> Headline {
-    if waits.groups.iter().all(|group| group.inferred && group.readers.is_empty()) {
+    if waits.has_no_readers() {
         let why = format!(
             "{} has no readers, so its own thread makes its batches; calls do not show how long that takes.",
             waits.who()

@@ -65,7 +65,7 @@ impl Headline {
                     training_waits(summary).and_then(|waits| waits.groups.first().map(|group| waits.called(group)));
                 self.next = Some(match slow {
                     Some(rank) => format!(
-                        "find out what {rank} does while the others wait for it: evaluation, logging or saving on one rank"
+                        "find out what {rank} does while the others wait for it, such as evaluating or saving alone: --view shows its timeline"
                     ),
                     None => self.bottleneck.general_step().into(),
                 });

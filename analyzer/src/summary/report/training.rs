@@ -57,7 +57,7 @@ impl Section for Training {
         calls show waits), `own_gil_ns` and `own_no_cpu_ns` (the training thread outside its waits: waiting for \
         Python's interpreter lock, and ready to run without a free CPU), `peers` (of `peer_wait_ns`, by other trainer: `proc`, `pid`, `rank`, `wait_ns`), `waited_for` (the \
         threads and programs that ended its waits, at most two per kind of wait: `kind`, `name`, `processes` (how many \
-        have this name), `pid`, `tid` (if it is a thread of the trainer's process), `waits`, `wait_ns`, `causes`), `held_ns` \
+        have this name), `pid`, `tid` (if it is a thread of the trainer's process), `threads` (how many of them, if each ended few waits), `waits`, `wait_ns`, `causes`), `held_ns` \
         (the most that waits of all ranks cost it; `null` if it does not communicate with other ranks), \
         `computed_ns`, `communicated_ns`, `checkpoint_ns` (in checkpoint spans; `null` if there are none and files of \
         1 MiB or more were written), `written_ns` (its own thread in writes and syncs during the training, without \

@@ -317,6 +317,15 @@ impl Waits<'_> {
     }
 
     fn answer(&self) -> String {
+        if self.has_no_readers() {
+            return format!(
+                "Whether {} waited for data is unknown: {} ran for {} without readers, so its own thread makes its batches, \
+                 and calls do not show when.",
+                self.wording().noun(),
+                self.who(),
+                self.mean(self.trained)
+            );
+        }
         let is_unseen = self.is_unseen();
         let is_doubtful = self.is_doubtful();
         let is_inferred = self.groups.iter().any(|group| group.inferred);
@@ -353,6 +362,13 @@ impl Waits<'_> {
                 &format!("; each step waits for the slowest rank, which cost up to {} ({part})", time(held as f64));
         }
         sentence + "."
+    }
+
+    /// Returns `true` if only calls show waits, and there are hardly any, because no trainer has readers.
+    pub(super) fn has_no_readers(&self) -> bool {
+        self.groups.iter().all(|group| group.inferred && group.readers.is_empty())
+            && self.lost() < FREE
+            && !self.is_doubtful()
     }
 
     /// Returns a caveat if a GPU may have been busy during the wait.
@@ -543,7 +559,7 @@ impl Waits<'_> {
             (
                 WaitKind::OwnWork,
                 sum(|group| group.own_work_ns),
-                "for its own threads or programs, which worked on a task that it had just given them or took its output; that is not a wait for data",
+                "for its own threads or programs: they worked on its tasks, or took its output, as a thread that saves checkpoints does",
             ),
             (
                 WaitKind::Lock,

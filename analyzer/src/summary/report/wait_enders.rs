@@ -38,34 +38,51 @@ fn ender(wait: &Wait) -> Option<LaneId> {
     }
 }
 
-/// Waits of one kind that were ended by one name, and by one thread if it is of the trainer's process.
+/// Waits of one kind that were ended by one name, and by one thread if it is of the trainer's process: zero stands for all
+/// threads that end few waits.
 type Key<'a> = (u8, &'a str, Option<i32>);
 
+/// A thread of the trainer's process that ends fewer waits than this is not named: programs start a thread for each task.
+const FEW: u64 = 3;
+
 fn waited_for(waits: &[Wait], trainer: LaneId, processes: &[Process], names: &[String]) -> Vec<WaitedFor> {
-    let mut found: BTreeMap<Key, (WaitedFor, BTreeSet<u32>)> = BTreeMap::new();
+    let mut ended: BTreeMap<(u8, LaneId), u64> = BTreeMap::new();
+    for (wait, lane) in waits.iter().filter_map(|wait| Some((wait, ender(wait)?))) {
+        *ended.entry((wait.kind as u8, lane)).or_default() += 1;
+    }
+    let mut found: BTreeMap<Key, (WaitedFor, BTreeSet<LaneId>)> = BTreeMap::new();
     for wait in waits {
         let Some(lane) = ender(wait).filter(|lane| *lane != trainer) else { continue };
         let (Some(name), Some(process)) = (names.get(lane.proc as usize), processes.get(lane.proc as usize)) else {
             continue;
         };
-        let tid = (lane.proc == trainer.proc).then_some(lane.tid);
+        let is_named = ended[&(wait.kind as u8, lane)] >= FEW;
+        let tid = (lane.proc == trainer.proc).then_some(if is_named { lane.tid } else { 0 });
         let none = || WaitedFor {
             kind: wait.kind,
             name: name.clone(),
             processes: 0,
             pid: process.pid,
-            tid,
+            tid: tid.filter(|tid| *tid != 0),
+            threads: 0,
             waits: 0,
             wait_ns: 0,
             causes: Parts::default(),
         };
-        let (row, procs) = found.entry((wait.kind as u8, name, tid)).or_insert_with(|| (none(), BTreeSet::new()));
-        procs.insert(lane.proc);
+        let (row, lanes) = found.entry((wait.kind as u8, name, tid)).or_insert_with(|| (none(), BTreeSet::new()));
+        lanes.insert(lane);
         row.waits += 1;
         row.wait_ns += wait.end - wait.start;
         row.causes += wait.parts;
     }
-    let rows = found.into_values().map(|(row, procs)| WaitedFor { processes: procs.len() as u64, ..row });
+    let rows = found.into_values().map(|(row, lanes)| {
+        let procs: BTreeSet<u32> = lanes.iter().map(|lane| lane.proc).collect();
+        let is_own = procs.contains(&trainer.proc) && row.tid.is_none();
+        let threads = if is_own { lanes.len() as u64 } else { 0 };
+        // One thread has its number, however few waits it ended.
+        let tid = row.tid.or(lanes.first().filter(|_| threads == 1).map(|lane| lane.tid));
+        WaitedFor { processes: procs.len() as u64, threads, tid, ..row }
+    });
     let mut rows: Vec<WaitedFor> = rows.collect();
     rows.sort_by_key(|row| (Reverse(row.wait_ns), row.pid, row.tid));
     let mut kept = [0; 5];
@@ -84,10 +101,11 @@ pub fn most(group: &RankGroup, kind: WaitKind, whole: i64) -> Option<(&WaitedFor
 }
 
 impl WaitedFor {
-    /// Returns text such as `thread 15015 of train.py`, `worker 1 (15016)` or `gzip (12 processes)`.
+    /// Returns text such as `thread 15015 of train.py`, `20 threads of train.py`, `worker 1 (15016)` or `gzip (12 processes)`.
     pub fn named(&self) -> String {
         match (self.tid, self.processes) {
             (Some(tid), _) => format!("thread {tid} of {}", self.name),
+            (None, _) if self.threads > 1 => format!("{} threads of {}", grouped(self.threads), self.name),
             (None, 1) => format!("{} ({})", self.name, self.pid),
             (None, several) => format!("{} ({} processes)", self.name, grouped(several)),
         }
