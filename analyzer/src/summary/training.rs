@@ -401,13 +401,24 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
     let groups = trainers.iter().filter_map(|&trainer| scene.group(trainer, &procs));
     let groups = groups.filter(|group| !by_rhythm || !scene.only_launches(group));
     if !by_rhythm {
-        return (groups.collect(), Vec::new());
+        return (bounded_by_devices(groups.collect()), Vec::new());
     }
     let (works, others): (Vec<_>, Vec<_>) = groups.partition(|group| scene.works(group));
     match works.is_empty() && !others.is_empty() && hands_over_tensors(catalog) {
         true => (others, works),
         false => (works, others),
     }
+}
+
+/// Limits the loss of ranks that wait for each other to the sum of all waits that no GPU hid: each step loses the longest of
+/// them at most.
+fn bounded_by_devices(mut groups: Vec<RankGroup>) -> Vec<RankGroup> {
+    let are_timed = groups.iter().all(|group| group.device.is_some_and(|device| device.is_covered()));
+    let exposed: i64 = groups.iter().filter_map(|group| group.waited_ns).sum();
+    for group in groups.iter_mut().filter(|_| are_timed) {
+        group.held_ns = group.held_ns.map(|held| held.min(exposed));
+    }
+    groups
 }
 
 /// Returns `true` if the run wrote a file that is large enough for a checkpoint and that it did not generate to read
