@@ -7,6 +7,7 @@ from pathlib import Path
 # Why a block is not run here. Its shell syntax and the options of dlio's programs are still checked.
 NOT_RUN = {
     "needs-gpu": "needs a GPU",
+    "needs-busybox": "needs a static busybox",
     "needs-slurm": "needs Slurm",
     "needs-hosts": "needs several hosts",
     "needs-mpi": "needs an MPI",

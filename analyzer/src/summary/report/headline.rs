@@ -549,7 +549,7 @@ fn of_victims(waits: &Waits, (part, ranks): (f64, String)) -> Headline {
         share: Some(part),
         certainty,
         text: format!("{partly}{}: {ranks} ({})", bottleneck.title(), certainty_text(waits)),
-        ..Headline::new(bottleneck, capital(&why))
+        ..Headline::new(bottleneck, why)
     }
 }
 

@@ -293,7 +293,7 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
     let waits = training_waits(summary)?;
     let (kind, wait_ns) = bottleneck.other_wait()?;
     let (row, _) = waits.ender(kind, waits.total(wait_ns))?;
-    let work = row.work().map_or(String::new(), |work| format!(": it {work}"));
+    let work = row.work().map_or(String::new(), |work| format!(": {} {work}", row.pronoun()));
     match kind {
         WaitKind::Lock => Some(format!("hold that lock for less time in {}{work}", row.named())),
         WaitKind::OwnWork if waits.lost() >= FREE => Some(format!(

@@ -30,12 +30,14 @@ pub fn name_enders(groups: &mut [RankGroup], analysis: &Analysis, processes: &[P
     }
 }
 
-/// Returns the thread that ended a wait: for a batch, the one that set the pace.
-fn ender(wait: &Wait) -> Option<LaneId> {
-    match wait.kind {
+/// Returns the thread that ended a wait: for a batch, the one that set the pace; for work on the trainer's own input, the one
+/// that did it.
+fn ender(wait: &Wait, trainer: LaneId) -> Option<LaneId> {
+    let ender = match wait.kind {
         WaitKind::Data => wait.limiter.or(wait.maker),
-        _ => wait.maker,
-    }
+        _ => wait.maker.filter(|lane| *lane != trainer).or(wait.acts.first().map(|act| act.lane)),
+    };
+    ender.filter(|lane| *lane != trainer)
 }
 
 /// Waits of one kind that were ended by one name, and by one thread if it is of the trainer's process: zero stands for all
@@ -47,12 +49,12 @@ const FEW: u64 = 3;
 
 fn waited_for(waits: &[Wait], trainer: LaneId, processes: &[Process], names: &[String]) -> Vec<WaitedFor> {
     let mut ended: BTreeMap<(u8, LaneId), u64> = BTreeMap::new();
-    for (wait, lane) in waits.iter().filter_map(|wait| Some((wait, ender(wait)?))) {
+    for (wait, lane) in waits.iter().filter_map(|wait| Some((wait, ender(wait, trainer)?))) {
         *ended.entry((wait.kind as u8, lane)).or_default() += 1;
     }
     let mut found: BTreeMap<Key, (WaitedFor, BTreeSet<LaneId>)> = BTreeMap::new();
     for wait in waits {
-        let Some(lane) = ender(wait).filter(|lane| *lane != trainer) else { continue };
+        let Some(lane) = ender(wait, trainer) else { continue };
         let (Some(name), Some(process)) = (names.get(lane.proc as usize), processes.get(lane.proc as usize)) else {
             continue;
         };
@@ -111,12 +113,19 @@ impl WaitedFor {
         }
     }
 
+    /// Returns `it` or `they`.
+    pub fn pronoun(&self) -> &'static str {
+        if self.threads.max(self.processes) > 1 { "they" } else { "it" }
+    }
+
     /// Returns its work in the meantime, such as `spent 56 % of that time in calls on files, 38 % on the CPU`. `None` if
     /// that is unknown.
     pub fn work(&self) -> Option<String> {
         let whole = self.causes.sum();
         let mut parts: Vec<_> = Part::CAUSES.into_iter().map(|part| (part, self.causes.get(part))).collect();
-        parts.retain(|(part, ns)| *part != Part::Unknown && *ns as f64 >= WORK * whole as f64 && *ns > 0);
+        parts.retain(|(part, ns)| {
+            !matches!(part, Part::Unknown | Part::NotAsked) && *ns as f64 >= WORK * whole as f64 && *ns > 0
+        });
         parts.sort_by_key(|(_, ns)| Reverse(*ns));
         let (first, rest) = parts.split_first()?;
         let part = |(part, ns): &(Part, i64)| format!(", {} {}", share(*ns, whole), doing(*part));
