@@ -779,7 +779,10 @@ impl Scene<'_> {
         let is_reader = |count: u64| count >= MESSAGES_MIN && count as f64 >= MAKER_MIN * all as f64;
         let mut by_count: Vec<_> = makers.into_iter().filter(|(_, count)| is_reader(*count)).collect();
         by_count.sort_by_key(|(lane, count)| (std::cmp::Reverse(*count), *lane));
-        let beside = told.into_iter().flat_map(|told| &told.readers).filter(|lane| lane.proc == trainer.proc);
+        // Processes that neither read files nor were waited for are its readers, too, if there are no others.
+        let is_alone = readers.is_empty() && by_count.is_empty();
+        let known = told.into_iter().flat_map(|told| &told.readers);
+        let beside = known.filter(|lane| lane.proc == trainer.proc || is_alone);
         for lane in by_count.into_iter().map(|(lane, _)| lane).chain(beside.copied()) {
             // One thread represents another process.
             let is_its =
