@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::count::counted::Counted;
 use super::count::device_times::{DeviceTimes, DeviceWork, HostTimes};
-use super::time::intervals::{Interval, length, shared, unite, united, without};
+use super::time::intervals::{Interval, common, length, shared, unite, united, without};
 use super::tree::LaneId;
 use super::waits::parts::{Part, Parts};
 use super::waits::trainers::{Wait, WaitKind, Waits};
@@ -71,7 +71,7 @@ pub fn hide(waits: &mut Waits, counted: &Counted, processes: &[Process]) {
     }
     let devices = Devices::new(counted, processes);
     for trainer in &mut waits.trainers {
-        let busy = devices.busy(trainer.lane.proc);
+        let busy = in_use(&devices.work(trainer.lane.proc));
         if !busy.is_empty() {
             trainer.waits.iter_mut().filter(|wait| wait.kind == WaitKind::Data).for_each(|wait| hide_one(wait, &busy));
         }
@@ -111,20 +111,13 @@ impl<'a> Devices<'a> {
         self.times.work.get(&proc).into_iter().chain(found).collect()
     }
 
-    /// Returns the intervals in which a device of a process was busy.
-    fn busy(&self, proc: u32) -> Vec<Interval> {
-        let work = self.work(proc);
-        let lists = work.iter().flat_map(|work| [&work.kernels, &work.copies, &work.collectives, &work.steps]);
-        united(lists.filter(|list| !list.is_empty()).cloned().collect())
-    }
-
     /// Returns the time in which a profiler was active; `None` if the process itself recorded its devices all the time.
-    fn timed_in(&self, proc: u32, active: &[Interval]) -> Option<Interval> {
+    fn timed_in(&self, proc: u32, used: &[Interval]) -> Option<Interval> {
         if self.times.work.contains_key(&proc) {
             return None;
         }
         let (start, end) = self.times.profiled.get(&proc).copied().unwrap_or((i64::MAX, i64::MIN));
-        Some(Interval { start: start.min(active.first()?.start), end: end.max(active.last()?.end) })
+        Some(Interval { start: start.min(used.first()?.start), end: end.max(used.last()?.end) })
     }
 
     /// Returns the time of a trainer's devices from `from` to `to`; `None` if nothing timed one. `waits` are its waits for
@@ -136,14 +129,13 @@ impl<'a> Devices<'a> {
             let all = united(work.iter().map(|work| of(work).clone()).collect());
             common(&all, &window)
         };
-        let (kernels, steps) = (limited(|work| &work.kernels), limited(|work| &work.steps));
-        let (copies, collectives) = (limited(|work| &work.copies), limited(|work| &work.collectives));
-        let by_kernels = work.iter().any(|work| work.kernel_count > 0);
-        let own = if by_kernels { &kernels } else { &steps };
+        let by_kernels = has_kernels(&work);
+        let (own, copies) = (limited(computing(by_kernels)), limited(|work| &work.copies));
+        let collectives = limited(|work| &work.collectives);
         let busy = united(vec![own.clone(), copies.clone()]);
-        let active = united(vec![busy.clone(), collectives.clone(), steps.clone()]);
-        active.first()?;
-        let timed_in = self.timed_in(trainer.proc, &active).unwrap_or(window[0]);
+        let used = common(&in_use(&work), &window);
+        used.first()?;
+        let timed_in = self.timed_in(trainer.proc, &used).unwrap_or(window[0]);
         const NOTHING: &HostTimes =
             &HostTimes { fetches: Vec::new(), saves: Vec::new(), syncs: Vec::new(), sync_count: 0 };
         let host = self.times.threads.get(&trainer).unwrap_or(NOTHING);
@@ -151,7 +143,6 @@ impl<'a> Devices<'a> {
         unite(&mut waits);
         let waits = common(&waits, &window);
         let covered = common(&waits, &[timed_in]);
-        let used = if by_kernels { united(vec![busy.clone(), collectives.clone()]) } else { active };
         let idle = without(&window, &used);
         let (idle_data, saves) = (shared(&idle, &waits), without(&host.saves, &waits));
         let idle_save = shared(&idle, &saves);
@@ -159,7 +150,7 @@ impl<'a> Devices<'a> {
             by_kernels,
             busy_ns: length(&busy),
             collective_ns: length(&without(&collectives, &busy)),
-            copy_ns: length(&without(&copies, own)),
+            copy_ns: length(&without(&copies, &own)),
             pageable_ns: length(&limited(|work| &work.pageable)),
             kernels: work.iter().map(|work| work.kernel_count).sum(),
             hidden_ns: length(&waits) - idle_data,
@@ -179,14 +170,23 @@ impl<'a> Devices<'a> {
 fn timed(work: &[&DeviceWork], host: &HostTimes, covered_ns: i64) -> i64 {
     let timed: u64 = work.iter().map(|work| work.timed_waits).sum();
     let all = host.fetches.len() as u64;
-    let by_events = work.iter().all(|work| work.kernel_count == 0) && all > 0;
+    let by_events = !has_kernels(work) && all > 0;
     if by_events { (covered_ns as i128 * timed.min(all) as i128 / all as i128) as i64 } else { covered_ns }
 }
 
-/// Returns the intersection of two disjoint ascending lists.
-fn common(list: &[Interval], window: &[Interval]) -> Vec<Interval> {
-    let outside = without(&[Interval { start: i64::MIN, end: i64::MAX }], window);
-    without(list, &outside)
+fn has_kernels(work: &[&DeviceWork]) -> bool {
+    work.iter().any(|work| work.kernel_count > 0)
+}
+
+/// Returns the list of the work itself: the kernels, or the steps if kernels were not recorded.
+fn computing(by_kernels: bool) -> fn(&DeviceWork) -> &Vec<Interval> {
+    if by_kernels { |work| &work.kernels } else { |work| &work.steps }
+}
+
+/// Returns the intervals in which one of the devices was in use.
+fn in_use(work: &[&DeviceWork]) -> Vec<Interval> {
+    let computing = computing(has_kernels(work));
+    united(work.iter().flat_map(|work| [computing(work), &work.copies, &work.collectives]).cloned().collect())
 }
 
 impl std::ops::Add for DeviceUse {

@@ -119,6 +119,11 @@ pub fn without(list: &[Interval], other: &[Interval]) -> Vec<Interval> {
     left
 }
 
+/// Returns the intersection of two disjoint ascending lists.
+pub fn common(a: &[Interval], b: &[Interval]) -> Vec<Interval> {
+    without(a, &without(&[Interval { start: i64::MIN, end: i64::MAX }], b))
+}
+
 /// Unites several lists pairwise, because overlaps reduce their length in each round.
 pub fn united(mut lists: Vec<Vec<Interval>>) -> Vec<Interval> {
     let of_pair = |pair: &[Vec<Interval>]| {
