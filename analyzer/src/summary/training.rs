@@ -86,6 +86,9 @@ pub struct RankGroup {
     pub own_gil_ns: Option<i64>,
     #[serde(default)]
     pub own_no_cpu_ns: Option<i64>,
+    /// The training thread before the training, by cause.
+    #[serde(default)]
+    pub startup_causes: Option<Parts>,
     /// The part of the waits for peers that other trainers ended, longest first.
     #[serde(default)]
     pub peers: Vec<PeerWait>,
@@ -623,6 +626,7 @@ impl Scene<'_> {
             unknown_wait_ns: others(WaitKind::Unknown),
             own_gil_ns: told.map(|waits| waits.outside.get(Part::Gil)),
             own_no_cpu_ns: told.map(|waits| waits.outside.get(Part::NoCpu)),
+            startup_causes: told.map(|waits| waits.before),
             peers,
             waited_for: Vec::new(),
             held_ns: is_held.then(held),

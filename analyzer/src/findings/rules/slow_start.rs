@@ -4,6 +4,7 @@ use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, RECORD_TRAINING, Worth, part};
 use crate::summary::figures::units::{share, time};
 use crate::summary::report::findings::{Confidence, Severity, Unit};
+use crate::summary::waits::parts::Part;
 
 pub const RULE: Rule = Rule {
     id: "slow-start",
@@ -40,11 +41,22 @@ fn generated_ns(case: &Case) -> i64 {
 }
 
 /// Change to make if little of the start was I/O. Imports are recorded only on request.
-const OTHER_REMEDY: &str = "import and set up less, later, or once for several runs (little of this time was I/O; dlio trace --all shows the \
+const OTHER_REMEDY: &str = "import and set up less, later, or once for several runs (most of this time was not I/O; dlio trace --all shows the \
     files that imports read); in a longer run start-up matters less";
 
-/// Starts with less than this share of I/O have another cause.
-const IO: f64 = 0.3;
+/// Change to make if the training thread waited for a network.
+const NETWORK_REMEDY: &str = "download files before the run, or in parallel, and keep them on a local disk; if ranks wait for each other to \
+    start, find out which one starts late";
+
+/// Starts with less than this share of I/O, or of waits for a network, have another cause.
+const IO: f64 = 0.2;
+
+/// Returns the time in which the training thread that started last waited for a network.
+fn network_ns(case: &Case) -> i64 {
+    let run_start = case.summary.time.start_ts;
+    let last = case.summary.training.iter().max_by_key(|group| group.startup_within(run_start));
+    last.and_then(|group| group.startup_causes).map_or(0, |causes| causes.get(Part::Network))
+}
 
 /// Returns the share of I/O in the time before training, of the trainer with the longest start. `None` if individual
 /// calls were not recorded.
@@ -75,7 +87,8 @@ fn judge(case: &Case) -> Judgement {
     let ns = startup.unwrap_or(0);
     // Writing generated data is not I/O of the start.
     let io = in_io(case).filter(|_| before == 0);
-    let is_other = io.is_some_and(|io| io < IO);
+    let network = part(network_ns(case) as f64, ns as f64).filter(|part| *part >= IO);
+    let is_other = network.is_none() && io.is_some_and(|io| io < IO);
     let beside = prepared.iter().filter(|(ns, _)| *ns > 0).map(|(ns, what)| format!("{} of {what}", time(*ns as f64)));
     let besides = match beside.collect::<Vec<_>>().join(" and ") {
         none if none.is_empty() => none,
@@ -92,9 +105,13 @@ fn judge(case: &Case) -> Judgement {
             time(ns as f64),
             share(ns, wall),
             case.loop_name(),
-            io.map_or(String::new(), |io| format!(", with I/O on files active for {} of that", Unit::Share.text(io)))
+            match (network, io) {
+                (Some(part), _) => format!(", {} of that waiting for a network", Unit::Share.text(part)),
+                (_, Some(io)) => format!(", with I/O on files active for {} of that", Unit::Share.text(io)),
+                _ => String::new(),
+            }
         ),
-        remedy: is_other.then_some(OTHER_REMEDY),
+        remedy: network.map(|_| NETWORK_REMEDY).or(is_other.then_some(OTHER_REMEDY)),
         // The trace has no evidence that the start can be shorter.
         severity: is_other.then_some(Severity::Note),
         worth: Some(Worth { ns: (ns - step).max(0), exposed: true }),

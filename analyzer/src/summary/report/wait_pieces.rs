@@ -118,6 +118,7 @@ mod tests {
             messages: 51,
             own_storage: 0,
             outside: Parts::default(),
+            before: Parts::default(),
             is_supplied: false,
             readers: Vec::new(),
             faults: None,

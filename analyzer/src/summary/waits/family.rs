@@ -54,10 +54,14 @@ struct TimedWaits {
     wakers: Vec<i32>,
     all: u64,
     short: u64,
+    /// Time in all of them, and in those that are too long for a lock that is requested again after 5 ms.
+    ns: i64,
+    long_ns: i64,
 }
 
-/// A Python thread requests the interpreter again after 5 ms.
+/// A Python thread requests the interpreter again after 5 ms. On a busy host, it runs later.
 const SWITCH_NS: i64 = 6_000_000;
+const SWITCH_LATE_NS: i64 = 60_000_000;
 
 struct Give {
     start: i64,
@@ -163,6 +167,9 @@ const ITEMS_MIN: usize = 3;
 
 /// A process that is only started with data receives fewer messages from its parent.
 const ASKED_MIN: usize = 8;
+
+/// A process that supplies another one sends it this many times the bytes that it receives from it.
+const SUPPLY: i64 = 10;
 
 /// Maximum number of messages of one object that may be in flight at the same time.
 const UNDER_WAY: usize = 8;
@@ -336,6 +343,26 @@ impl<'a> Family<'a> {
     /// Returns the threads that send messages through an object.
     pub fn givers(&self, object: u64) -> BTreeSet<usize> {
         self.gives.get(&object).into_iter().flatten().map(|give| give.thread).collect()
+    }
+
+    /// Returns `true` if a process mainly supplies another one, which sends it little more than requests.
+    pub fn supplies(&self, from: u32, to: u32) -> bool {
+        let received = |from: u32, to: u32| {
+            let mut known: BTreeMap<u64, bool> = BTreeMap::new();
+            let takes = self.threads_of(to).flat_map(|thread| self.threads[thread].takes());
+            let its =
+                takes.filter(|step| *known.entry(step.object.id).or_insert_with(|| self.gives(from, step.object.id)));
+            its.fold((0, 0), |(count, bytes), step| (count + 1, bytes + step.amount.max(0)))
+        };
+        let ((count, bytes), (_, back)) = (received(from, to), received(to, from));
+        count >= ASKED_MIN && bytes >= SUPPLY * back
+    }
+
+    /// Returns the thread of another process that receives the messages sent through an object.
+    pub fn taker(&self, object: u64, sender: u32) -> Option<usize> {
+        let others = self.takers.get(&object)?.iter().filter(|taker| **taker != sender);
+        let takes = |&thread: &usize| self.threads[thread].takes().any(|step| step.object.id == object);
+        others.flat_map(|taker| self.threads_of(*taker)).find(takes)
     }
 
     /// Returns `true` if a descendant of a process sends messages through an object.
@@ -527,12 +554,15 @@ impl<'a> Family<'a> {
                 add_new(&mut waits.waiters, thread.lane.tid);
                 add_new(&mut waits.wakers, step.waker);
                 waits.all += 1;
-                waits.short += (step.end - step.start <= SWITCH_NS) as u64;
+                let ns = step.end - step.start;
+                waits.short += (ns <= SWITCH_NS) as u64;
+                waits.ns += ns;
+                waits.long_ns += if ns > SWITCH_LATE_NS { ns } else { 0 };
             }
         }
         let is_lock = |proc: u32, waits: &TimedWaits| {
             let is_mutual = waits.waiters.iter().any(|waiter| waits.wakers.contains(waiter));
-            is_mutual || self.is_python(proc) && 10 * waits.short >= 9 * waits.all
+            is_mutual || self.is_python(proc) && 10 * waits.short >= 9 * waits.all && 10 * waits.long_ns < waits.ns
         };
         let locks: BTreeSet<(u32, u64)> =
             waits.iter().filter(|((proc, _), waits)| is_lock(*proc, waits)).map(|(lock, _)| *lock).collect();

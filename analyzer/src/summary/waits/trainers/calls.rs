@@ -31,6 +31,25 @@ fn longest_gap(waits: impl Iterator<Item = (i64, i64)>, takes: &[Interval]) -> i
     gaps.max().filter(|gap| *gap > 0).unwrap_or(i64::MAX)
 }
 
+/// A message is copied at this pace at least; a thread that sends it for longer, by this much, waits until it is taken.
+const SENDING_NS_PER_BYTE: i64 = 1;
+const BLOCKED_NS: i64 = 1_000_000;
+
+fn is_blocked_send(step: &Step) -> bool {
+    let copying = step.amount.max(0) * SENDING_NS_PER_BYTE;
+    step.kind == StepKind::Give && step.object.id != 0 && step.end - step.start >= BLOCKED_NS + 2 * copying
+}
+
+/// Steps of a training are alike: between two results of readers that prepare data, a trainer works for less than one part
+/// in this many of a step.
+const PREPARING: i64 = 5;
+
+fn median(times: &[i64]) -> i64 {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or(0)
+}
+
 impl Trainer<'_, '_> {
     pub(super) fn by_calls(mut self) -> Option<TrainerWaits> {
         let maker = |act: Act| self.explainer.maker(act).0;
@@ -40,7 +59,9 @@ impl Trainer<'_, '_> {
         let ended = self.ended_waits(|a, b| is_own(a) == is_own(b));
         let mut readers = self.readers(&ended, &own);
         let (mut waits, stops) = self.explained(&ended, &own, &readers);
-        waits.extend(self.locked(&waits, &readers));
+        let locked = self.locked(&waits, &readers);
+        let sends = self.blocked_sends(&waits, &readers);
+        waits.extend(locked.into_iter().chain(sends));
         let given_up = self.given_up(&ended, &readers);
         let in_vain_until = given_up.as_ref().map(|wait| wait.end);
         readers.extend(given_up.as_ref().and_then(|wait| wait.maker));
@@ -66,6 +87,7 @@ impl Trainer<'_, '_> {
         let by_reader =
             |wait: &&Wait| readers.is_empty() || wait.maker.is_none_or(|maker| readers.contains(&self.reader(maker)));
         let from = data().filter(by_reader).map(|wait| wait.start).chain(takes.iter().map(|take| take.start)).min()?;
+        let from = self.prepared_until(&data().collect::<Vec<_>>()).unwrap_or(from);
         let ends = data().filter(by_reader).map(|wait| wait.end).filter(|end| stops_are_waits || !stops.contains(end));
         let last = ends.chain(takes.iter().map(|take| take.end)).max()?;
         let works =
@@ -87,6 +109,25 @@ impl Trainer<'_, '_> {
         waits.retain(|wait| wait.start >= from && wait.start < to.max(last));
         let readers = readers.into_iter().collect();
         Some(TrainerWaits { waits, works, messages, readers, ..self.trained(false, from, to) })
+    }
+
+    /// Returns the start of the training if other readers prepared data before it, such as a pool that converts a data set:
+    /// the trainer worked for much less time between their results than between those of later readers.
+    fn prepared_until(&self, data: &[&Wait]) -> Option<i64> {
+        let others = |wait: &Wait| wait.maker.filter(|maker| *maker != self.lane());
+        let reader = |wait: &Wait| others(wait).map(|maker| self.reader(maker));
+        let last: BTreeMap<LaneId, usize> =
+            data.iter().enumerate().filter_map(|(at, wait)| Some((reader(wait)?, at))).collect();
+        let works: Vec<i64> = data.windows(2).map(|pair| self.computed(pair[0].end, pair[1].start)).collect();
+        let (mut until, mut start) = (0, None);
+        for (at, wait) in data.iter().enumerate() {
+            if at > until && at >= WAITS_MIN && at + WAITS_MIN <= works.len() {
+                let (before, after) = (median(&works[..at - 1]), median(&works[at..]));
+                start = if after >= WORK_NS && PREPARING * before < after { Some(wait.start) } else { start };
+            }
+            until = until.max(reader(wait).map_or(0, |reader| last[&reader]));
+        }
+        start
     }
 
     /// Returns the waits, each with its kind and causes, and the ends of those for readers to exit.
@@ -220,10 +261,63 @@ impl Trainer<'_, '_> {
         locked.collect()
     }
 
+    /// Returns the waits in which it sent something and had to wait until others took it: a program that takes its output,
+    /// or a remote end.
+    pub(super) fn blocked_sends(&self, waits: &[Wait], readers: &BTreeSet<LaneId>) -> Vec<Wait> {
+        let own = &self.family.threads[self.thread];
+        let mut takers: BTreeMap<u64, Option<usize>> = BTreeMap::new();
+        let mut blocked = Vec::new();
+        for step in own.steps.iter().filter(|step| is_blocked_send(step)) {
+            let next = waits.partition_point(|wait| wait.end <= step.start);
+            if waits.get(next).is_some_and(|wait| wait.start < step.end) {
+                continue;
+            }
+            let taker = takers.entry(step.object.id);
+            let taker = *taker.or_insert_with(|| self.family.taker(step.object.id, self.lane().proc));
+            let act = taker.map(|thread| Act { thread, at: step.end });
+            let kind = match act {
+                // A request, or the input of a reader.
+                Some(act) if readers.contains(&self.reader_of(act)) => continue,
+                Some(act) if self.is_peer(act) && step.object.network => WaitKind::Peer,
+                Some(_) => WaitKind::OwnWork,
+                None if step.object.network => WaitKind::Peer,
+                None => WaitKind::Unknown,
+            };
+            blocked.push(self.sending(step, kind, act));
+        }
+        blocked
+    }
+
+    /// Returns a wait until a message was taken, with the work of the thread that took it.
+    fn sending(&self, step: &Step, kind: WaitKind, by: Option<Act>) -> Wait {
+        let ns = step.end - step.start;
+        let lane = |act: Act| self.family.threads[act.thread].lane;
+        let did = by.filter(|_| kind == WaitKind::OwnWork).and_then(|act| {
+            let taker = &self.family.threads[act.thread];
+            taker.composition(step.start, step.end).without(Part::Idle).scaled(ns)
+        });
+        let part = if kind == WaitKind::Peer { Part::Network } else { Part::Unknown };
+        Wait {
+            start: step.start,
+            end: step.end,
+            kind,
+            maker: by.map(lane),
+            limiter: None,
+            depth: 0,
+            acts: by.map(|act| act.seen(self.family)).into_iter().collect(),
+            parts: did.unwrap_or(Parts::of(part, ns)),
+        }
+    }
+
     /// Returns `true` if the trainer works between two timestamps on something other than files.
     pub(super) fn computes(&self, from: i64, to: i64) -> bool {
+        self.computed(from, to) >= WORK_NS
+    }
+
+    /// Returns the time between two timestamps in which the trainer works on something other than files.
+    fn computed(&self, from: i64, to: i64) -> i64 {
         let own = &self.family.threads[self.thread];
-        own.worked(from, to) - own.composition(from, to).get(Part::Storage) >= WORK_NS
+        own.worked(from, to) - own.composition(from, to).get(Part::Storage)
     }
 
     /// Returns when the trainer created its readers: consecutively, with short gaps.

@@ -93,6 +93,9 @@ pub struct TrainerWaits {
     /// Its own thread outside its waits, during the training.
     #[serde(default)]
     pub outside: Parts,
+    /// Its own thread before the training.
+    #[serde(default)]
+    pub before: Parts,
     /// `true` if its makers are processes below it, or threads that read at least as much as it does itself.
     #[serde(default)]
     pub is_supplied: bool,
@@ -226,6 +229,7 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
         waits.faults = makers.filter_map(|maker| family.threads[maker].faults).reduce(|a, b| a + b);
         waits.is_supplied = is_supplied(&family, waits);
         waits.outside = outside(&family, waits);
+        waits.before = before(&family, waits);
     }
     if filter.cuts_runs() {
         let limited = trainers.into_iter().filter_map(|waits| waits.within(filter, &family));
@@ -246,6 +250,13 @@ fn outside(family: &Family, trainer: &TrainerWaits) -> Parts {
         at = at.max(wait.end);
     }
     sum + thread.composition(at, trainer.to)
+}
+
+/// Returns the activity of a trainer's own thread before its training.
+fn before(family: &Family, trainer: &TrainerWaits) -> Parts {
+    let thread = family.thread_of(trainer.lane).map(|thread| &family.threads[thread]);
+    let did = thread.map(|thread| thread.composition(thread.born, trainer.from)).unwrap_or_default();
+    did.relabel(Part::Idle, Part::Unknown)
 }
 
 fn is_supplied(family: &Family, waits: &TrainerWaits) -> bool {
@@ -293,7 +304,14 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
         };
         found.iter().filter(is_its).any(|other| is_served(other, trainer))
     };
-    let others: Vec<LaneId> = found.iter().filter(|trainer| serves(trainer)).map(|trainer| trainer.lane).collect();
+    // A program that only makes data for another one beside it does not train.
+    let supplies = |trainer: &TrainerWaits| {
+        let own = trainer.lane.proc;
+        !has_rank(trainer.lane)
+            && found.iter().any(|other| other.lane.proc != own && family.supplies(own, other.lane.proc))
+    };
+    let makes = |trainer: &&TrainerWaits| serves(trainer) || supplies(trainer);
+    let others: Vec<LaneId> = found.iter().filter(makes).map(|trainer| trainer.lane).collect();
     // A launcher waits for its ranks.
     let launches = |lane: LaneId| {
         let is_its =
@@ -353,7 +371,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
         let own_storage = self.family.threads[self.thread].composition(from, to).get(Part::Storage);
         let (waits, readers, faults) = (Vec::new(), Vec::new(), None);
         let (lane, works, messages, is_supplied) = (self.lane(), 0, 0, false);
-        let outside = Parts::default();
+        let (outside, before) = (Parts::default(), Parts::default());
         TrainerWaits {
             lane,
             by_spans,
@@ -364,6 +382,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
             messages,
             own_storage,
             outside,
+            before,
             is_supplied,
             faults,
             readers,

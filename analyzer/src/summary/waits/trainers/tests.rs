@@ -339,6 +339,44 @@ fn room_in_an_output_queue_is_no_data() {
 }
 
 #[test]
+fn a_full_pipe_to_a_program_is_a_wait_for_that_program() {
+    let output = Object { id: 8, ..PIPE };
+    let sink = LaneId { proc: 2, tid: STARTED_LATER };
+    let (mut own, mut takes) = (Vec::new(), Vec::new());
+    for i in 0..5 {
+        own.push(step(StepKind::Take, PIPE, 40 * i, 40 * i + 5));
+        own.push(step(StepKind::Give, output, 40 * i + 10, 40 * i + 35));
+        takes.push(step(StepKind::Sleep, Object::default(), 40 * i + 5, 40 * i + 35));
+        takes.push(step(StepKind::Take, output, 40 * i + 35, 40 * i + 36));
+    }
+    let reads = (0..5).map(|i| step(StepKind::Give, PIPE, 40 * i + 5, 40 * i + 5)).collect();
+    let found = waits(vec![(TRAINER, own, vec![]), (READER, reads, vec![]), (sink, takes, vec![])]);
+    let found = only(&found);
+    assert_eq!((found.ns(WaitKind::Data), found.parts(WaitKind::OwnWork).largest()), (5 * 5 * MS, Part::Sleep));
+    assert_eq!(found.waits.iter().find(|wait| wait.kind == WaitKind::OwnWork).unwrap().maker, Some(sink));
+    // The last one may be after the training.
+    assert!(found.ns(WaitKind::OwnWork) >= 4 * 25 * MS);
+}
+
+#[test]
+fn a_pool_that_prepares_the_data_set_is_not_training() {
+    let (early, late) = (Object { id: 8, ..PIPE }, Object { id: 9, ..PIPE });
+    let pool = LaneId { proc: 2, tid: STARTED_LATER };
+    let (mut own, mut prepares, mut reads) = (Vec::new(), Vec::new(), Vec::new());
+    for i in 0..10 {
+        own.push(step(StepKind::Take, early, 40 * i, 40 * i + 40));
+        prepares.push(step(StepKind::Give, early, 40 * i + 40, 40 * i + 40));
+    }
+    for i in 10..20 {
+        own.push(step(StepKind::Take, late, 40 * i, 40 * i + 10));
+        reads.push(step(StepKind::Give, late, 40 * i + 10, 40 * i + 10));
+    }
+    let found = waits(vec![(TRAINER, own, vec![]), (READER, reads, vec![]), (pool, prepares, vec![])]);
+    let found = only(&found);
+    assert_eq!((found.from, found.ns(WaitKind::Data)), (400 * MS, 10 * 10 * MS));
+}
+
+#[test]
 fn a_batch_that_never_came_is_waited_for() {
     let mut own = trainer();
     for i in 0..2 {
