@@ -34,6 +34,7 @@ impl Report {
             return None;
         }
         conclude(&mut summary, &question.limits);
+        summary.name_traces(&question.traces);
         Some(Report { summary, remembered: true })
     }
 
@@ -54,6 +55,7 @@ impl Report {
             summary.verdict = vec![reason];
         }
         conclude(&mut summary, &question.limits);
+        summary.name_traces(&question.traces);
         Ok(Report { summary, remembered: false })
     }
 

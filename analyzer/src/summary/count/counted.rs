@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::data_sets::DataSets;
 use super::device_times::DeviceTimes;
 use super::epochs::Epochs;
+use super::file_locks::FileLocks;
 use super::kinds::{OBJECT, is_part};
 use super::remote_ends::{RemoteEnd, remote_ends};
 use crate::batch::ABSENT;
@@ -224,10 +225,10 @@ impl ThreadCount {
 
     /// Adds a call on a file, possibly a data file.
     #[inline(always)]
-    pub(in crate::summary) fn add_call(&mut self, interval: Interval, read: u64, is_data: bool) {
+    pub(in crate::summary) fn add_call(&mut self, interval: Interval, read: u64, reads_data: bool) {
         self.does_io = true;
         self.bytes_read += read;
-        if read > 0 && is_data {
+        if reads_data {
             self.data_reads.add(interval);
         }
     }
@@ -355,6 +356,8 @@ pub struct Counted {
     /// Requests through io_uring rings that are not in the trace, as far as their number is known.
     #[serde(default)]
     pub unseen_requests: u64,
+    #[serde(default)]
+    pub file_locks: FileLocks,
     /// Times of GPUs, and of the threads that use them.
     #[serde(default)]
     pub devices: DeviceTimes,
@@ -421,6 +424,7 @@ impl Counted {
         other.above.into_iter().for_each(|(user, moved)| self.add_above(user, moved));
         self.units.extend(other.units);
         self.devices.merge(other.devices);
+        self.file_locks.merge(other.file_locks);
     }
 }
 
@@ -469,6 +473,7 @@ impl Counted {
         self.data_sets.renumber(&mut file);
         self.mpi_files.renumber(&mut file);
         self.blocks.renumber(&mut file);
+        self.file_locks.renumber(&mut file);
         // Other named files need a row too, which may get counts later.
         let named = self.users.iter().map(|user| (user >> 32) as usize + 1).max().unwrap_or(0);
         lengthen(&mut files, named);
@@ -524,6 +529,8 @@ impl Counted {
             let count = std::mem::take(&mut self.files[file as usize]);
             self.files[first as usize].merge(&count);
         }
+        let alias = |file: u32| aliases.iter().find(|(other, _)| *other == file).map_or(file, |(_, first)| *first);
+        self.file_locks.renumber(alias);
         let firsts: HashMap<u64, u64> = aliases.iter().map(|&(file, first)| (file as u64, first as u64)).collect();
         let first = |user: u64| firsts.get(&(user >> 32)).map_or(user, |first| first << 32 | user & u32::MAX as u64);
         for users in [&mut self.users, &mut self.movers] {

@@ -167,6 +167,7 @@ impl Consumer for Counter<'_> {
         (self.wake, self.usage) = (0, 0);
         self.data_sets.begin();
         self.mpi_files.begin();
+        self.counted.file_locks.begin();
         for i in 0..batch.len() {
             self.event(batch, i, &mut process, &mut thread);
         }
@@ -339,7 +340,8 @@ impl Counter<'_> {
                 thread.add_request(read);
             } else {
                 self.file_call(traits, file, interval);
-                thread.add_call(interval, read, named.data);
+                // A read at the end of a file takes time, too, and returns nothing.
+                thread.add_call(interval, read, named.data && traits.class == Class::Read);
             }
             thread.requests += traits.requests as u64;
             self.access(batch, i, (row, traits), batch.ret[i] < 0 && batch.ret[i] != ABSENT);
@@ -401,9 +403,7 @@ impl Counter<'_> {
             // Opening and closing a file that is only written, and syncing it, is a part of writing it.
             let writes = traits.class == Class::Write || !file.hand_over && self.puts(traits, batch.file[i]);
             self.timelines.file_call(interval, (file.hand_over, traits.sizes || writes));
-            if is_refused_lock(traits, batch.ret[i]) {
-                self.timelines.lock_refused();
-            }
+            self.refused_lock(batch, i, traits);
         } else if traits.next_batch {
             self.timelines.fetch(interval);
         } else if traits.starts_loader {
@@ -412,9 +412,16 @@ impl Counter<'_> {
             self.timelines.task(interval);
         } else if let Some(kind) = traits.step {
             self.step(batch, i, (kind, file.object), (interval, moved));
-            if is_refused_lock(traits, batch.ret[i]) {
-                self.timelines.lock_refused();
-            }
+            self.counted.file_locks.step(kind, batch.file[i], interval.end - interval.start);
+            self.refused_lock(batch, i, traits);
+        }
+    }
+
+    #[inline(always)]
+    fn refused_lock(&mut self, batch: &Batch, i: usize, traits: KindTraits) {
+        if is_refused_lock(traits, batch.ret[i]) {
+            self.timelines.lock_refused();
+            self.counted.file_locks.refused(batch.file[i]);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Remote ends of network connections: each socket has a name with its two addresses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,21 +20,33 @@ impl RemoteEnd {
     }
 }
 
+/// Replaces the local address in the name of a socket that accepts connections.
+const LISTENING: &str = "listening";
+
 /// The number of remote ends in the report.
 const REMOTE_ENDS: usize = 3;
 
-/// Returns the remote address of a socket's name, such as `<tcp LOCAL REMOTE>`.
-fn remote(path: &str) -> Option<&str> {
+/// Returns both addresses of a socket's name, such as `<tcp LOCAL REMOTE>`, or `listening` and that of a server.
+fn addresses(path: &str) -> Option<(&str, &str)> {
     let words = path.strip_prefix('<')?.strip_suffix('>')?;
-    let mut words = words.split(' ');
-    let is_network = words.next().is_some_and(|kind| kind.starts_with("tcp") || kind.starts_with("udp"));
-    words.nth(1).filter(|_| is_network)
+    let (kind, addresses) = words.split_once(' ')?;
+    let is_network = kind.starts_with("tcp") || kind.starts_with("udp");
+    addresses.split_once(' ').filter(|_| is_network)
 }
 
-/// Returns the remote ends of used sockets, most bytes first. `used` has the names of files and the bytes moved.
+fn port(address: &str) -> Option<&str> {
+    address.rsplit_once(':').map(|(_, port)| port)
+}
+
+/// Returns the remote ends of used sockets, most bytes first. `used` has the names of files and the bytes moved. The
+/// clients of a traced server are none.
 pub fn remote_ends<'a>(used: impl Iterator<Item = (&'a str, u64)>) -> Vec<RemoteEnd> {
+    let used: Vec<_> = used.filter_map(|(path, bytes)| Some((addresses(path)?, bytes))).collect();
+    let servers = used.iter().filter(|((local, _), _)| *local == LISTENING);
+    let served: BTreeSet<&str> = servers.filter_map(|((_, address), _)| port(address)).collect();
+    let is_client = |local: &str| local != LISTENING && port(local).is_none_or(|port| !served.contains(port));
     let mut found: BTreeMap<&str, RemoteEnd> = BTreeMap::new();
-    for (address, bytes) in used.filter_map(|(path, bytes)| Some((remote(path)?, bytes))) {
+    for ((_, address), bytes) in used.into_iter().filter(|((local, _), _)| is_client(local)) {
         let none = RemoteEnd { address: address.into(), bytes: 0, connections: 0 };
         let end = found.entry(address).or_insert(none);
         end.bytes += bytes;
@@ -58,5 +70,7 @@ mod tests {
         let end = |address: &str, bytes, connections| RemoteEnd { address: address.into(), bytes, connections };
         assert_eq!(remote_ends(used()), [end("10.0.0.2:80", 30, 2), end("[::2]:443", 25, 1)]);
         assert_eq!(remote_ends(others.into_iter()), []);
+        let both = ["<tcp listening 0.0.0.0:80>", "<tcp 127.0.0.1:80 127.0.0.1:5>", "<tcp 127.0.0.1:5 127.0.0.1:80>"];
+        assert_eq!(remote_ends(both.into_iter().zip([0, 10, 10])), [end("127.0.0.1:80", 10, 1)]);
     }
 }

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::Summary;
 use super::causes::causes;
+use super::commands::named_traces;
 use super::findings::{Finding, State};
 use super::waits::WaitRow;
-use crate::shell_word::shell_word;
 use crate::summary::training::RankGroup;
 use crate::summary::waits::parts::{Part, Parts};
 
@@ -139,8 +139,7 @@ fn ranks(training: &[RankGroup]) -> Vec<Value> {
 
 /// Returns commands that show more, the most useful first.
 fn commands(summary: &Summary, traces: &[String]) -> Vec<Value> {
-    let words = traces.iter().map(|trace| shell_word(trace)).collect::<Vec<_>>().join(" ");
-    let trace = if words.chars().count() <= TEXT { words } else { "TRACE".into() };
+    let trace = named_traces(traces).unwrap_or_else(|| "TRACE".into());
     let mut commands = Vec::new();
     let mut add = |shows: &str, options: String| {
         commands.push(json!({ "shows": shows, "run": format!("dlio-analyze {trace} {options}") }));
@@ -157,7 +156,7 @@ fn commands(summary: &Summary, traces: &[String]) -> Vec<Value> {
     if summary.what_if.is_some() {
         add("the effect of changes", "--section what_if".into());
     }
-    add("whether a change helped", "--compare AFTER".into());
+    add("whether a change helped", "--compare after".into());
     commands
 }
 

@@ -101,7 +101,7 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
         Part::NoCpu if reads_itself => "The thread that takes batches was ready to run, but no CPU was free.".into(),
         Part::NoCpu => "Readers were ready to run, but no CPU was free.".into(),
         Part::Gil => "Threads waited for their turn in the interpreter: processes instead of threads would help.".into(),
-        Part::Lock => "Readers waited for locks held by other threads or processes; the trace does not show which.".into(),
+        Part::Lock => "Readers waited for locks that other threads or processes held.".into(),
         Part::Sleep => "Readers slept: their code, or a library in it, calls sleep or polls.".into(),
         Part::Child => "Readers waited for programs that they had started.".into(),
         Part::HandOver => {

@@ -8,6 +8,7 @@ use crate::catalog::is_stored;
 use crate::load::Trace;
 use crate::load::sources::tally::OTHER_FILES;
 use crate::summary::analysis::Analysis;
+use crate::summary::count::file_locks::LockedFile;
 use crate::summary::count::remote_ends::RemoteEnd;
 use crate::summary::figures::units::{bytes, grouped, many};
 use crate::summary::files::access::Relation;
@@ -47,6 +48,9 @@ pub struct Dataset {
     /// Remote ends of sockets, most bytes first.
     #[serde(default)]
     pub peers: Vec<RemoteEnd>,
+    /// Files for whose locks threads waited, longest first.
+    #[serde(default)]
+    pub locked: Vec<LockedFile>,
     /// Bytes beyond the largest position reached in each file: a lower bound of the bytes read repeatedly.
     #[serde(default)]
     pub bytes_reread: u64,
@@ -93,8 +97,9 @@ impl Section for Dataset {
         `elsewhere_written` (bytes through pipes, sockets and terminals, which are not part of the data set), \
         `files_shared` (used by two or more program images), `files_unused`, `opens_unused` (opened, but no bytes \
         moved), `memory_maps` (mappings of shared memory through which processes pass data), `peers` (remote ends of \
-        sockets, at most three, most bytes first: `address`, `bytes`, `connections`), `bytes_reread` (bytes read from each file beyond the largest position, minus bytes without a \
-        position: a lower bound), `usual_reads` (bytes read from a file per byte of its extent: the median over files, \
+        sockets, at most three, most bytes first: `address`, `bytes`, `connections`), `locked` (files for whose locks threads waited, at most three, longest \
+        first: `path`, `waits`, `wait_ns` summed over threads), `bytes_reread` (bytes read from each file beyond the \
+        largest position, minus bytes without a position: a lower bound), `usual_reads` (bytes read from a file per byte of its extent: the median over files, \
         weighted by their extent)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/dataset.sql"));
 
@@ -134,6 +139,7 @@ impl Section for Dataset {
         let shared = counts.filter(|((path, count), users)| *users > 1 && count.is_used() && is_stored(path));
         dataset.files_shared = shared.filter(|((path, _), _)| ***path != *OTHER_FILES).count() as u64;
         dataset.peers = analysis.counted.remote_ends.clone();
+        dataset.locked = analysis.counted.file_locks.longest(&paths);
         for (_, count) in paths.iter().zip(&analysis.counted.files).filter(|(path, _)| !is_stored(path)) {
             dataset.elsewhere_read += count.bytes_read;
             dataset.elsewhere_written += count.bytes_written;

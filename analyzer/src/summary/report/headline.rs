@@ -253,8 +253,9 @@ impl Default for Headline {
     }
 }
 
-/// Command that compares two runs.
-pub const COMPARE: &str = "dlio-analyze BEFORE --compare AFTER";
+/// Command that compares a run with one after a change. [`commands`](super::commands) names the traces.
+pub const COMPARE: &str = "dlio-analyze TRACE --compare after";
+const COMPARES: &str = " --compare after";
 
 impl Headline {
     pub(super) fn new(bottleneck: Bottleneck, why: String) -> Headline {
@@ -288,8 +289,8 @@ impl Headline {
         let mut out = wrapped(&self.text, width);
         hung("  why:  ", &self.why, (8, width), &mut out);
         if let Some(next) = &self.next {
-            let verify = self.verify.as_ref().map_or(String::new(), |verify| match verify == COMPARE {
-                true => format!(" (to verify: trace again with -o AFTER, then {verify})"),
+            let verify = self.verify.as_ref().map_or(String::new(), |verify| match verify.ends_with(COMPARES) {
+                true => format!(" (to verify: record the changed run with -o after, then {verify})"),
                 false => format!(" (verify: {verify})"),
             });
             hung("  next: ", &format!("{next}{verify}"), (8, width), &mut out);
@@ -460,10 +461,17 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
         format!("{noun} waited {} of {trained} for {what}{named}. It waited {data} for data.", ns(of))
     };
     let (lost, why) = match bottleneck {
-        Bottleneck::CheckpointBound | Bottleneck::WriteBound => (
-            "is spent writing files",
-            format!("{thread} spent {} of {trained} writing and syncing files.", time(waits.written() as f64)),
-        ),
+        Bottleneck::CheckpointBound | Bottleneck::WriteBound => {
+            // Without spans, only calls show a checkpoint.
+            let is_lower = bottleneck == Bottleneck::CheckpointBound
+                && waits.groups.iter().all(|group| group.checkpoint_ns.is_none());
+            let rest = if is_lower { " Serializing the checkpoints is not included." } else { "" };
+            let written = time(waits.written() as f64);
+            (
+                "is spent writing files",
+                format!("{thread} spent {written} of {trained} writing and syncing files.{rest}"),
+            )
+        }
         Bottleneck::OwnReads => (
             "is spent reading files in its own thread",
             format!(
@@ -482,7 +490,7 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
         ),
         Bottleneck::OwnWork => (
             "is spent waiting for its own threads or programs",
-            waiting("its own threads or programs, such as one that saves checkpoints", |group| group.own_work_ns),
+            waiting("its own threads or programs", |group| group.own_work_ns),
         ),
         Bottleneck::OwnLock => {
             ("is spent waiting for locks", waiting("locks that other threads held", |group| group.lock_wait_ns))

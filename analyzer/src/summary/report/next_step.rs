@@ -225,7 +225,7 @@ impl Bottleneck {
                 "do the Python work of the other threads in processes (workers of a loader, multiprocessing): a thread that runs Python \
                  code stops all others"
             }
-            Bottleneck::OwnWork => "speed up those threads or programs (unknown which: --section waits)",
+            Bottleneck::OwnWork => "speed up those threads or programs: --section waits names them",
             Bottleneck::OwnLock => {
                 "hold that lock for less time: --section waits shows the thread that held it, and its work"
             }

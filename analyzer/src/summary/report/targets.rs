@@ -2,10 +2,12 @@
 
 use super::Summary;
 use super::headline::Bottleneck;
+use super::locked::locked_file;
 use super::patterns::{OTHERS, PatternUse};
 use super::verdict::training_waits;
 use super::wait_enders::most;
 use crate::summary::count::remote_ends::RemoteEnd;
+use crate::summary::figures::pattern::{glob, pattern};
 use crate::summary::figures::units::{bytes, many};
 use crate::summary::waits::trainers::WaitKind;
 
@@ -27,12 +29,13 @@ pub fn of_bottleneck(bottleneck: Bottleneck, summary: &Summary) -> Option<String
         CheckpointBound | WriteBound => files(FileUse::Written, summary),
         NetworkBound => server(summary),
         SynchronizationBound if summary.training.len() == 1 => server(summary),
+        LockBound | OwnLock if let Some(file) = locked_file(summary) => Some(format!("the lock of {}", file.path)),
         PreprocessingBound | GilBound | SleepBound | LockBound | SubprocessBound => reader(summary),
         _ => None,
     }
 }
 
-/// Returns the pattern of the files that took most of the time, such as `/data/train/#.npy (1,200 files, 3.2 GB read)`.
+/// Returns the files that took most of the time, such as `1,200 files /data/train/*.npy (3.2 GB read)`.
 pub fn files(how: FileUse, summary: &Summary) -> Option<String> {
     let moved = |row: &PatternUse| match how {
         FileUse::Read => (row.use_.bytes_read, row.use_.bytes_written),
@@ -43,8 +46,20 @@ pub fn files(how: FileUse, summary: &Summary) -> Option<String> {
     let first = rows.find(|row| row.pattern != OTHERS)?;
     let is_most = first.use_.time_ns as f64 >= MOST * all as f64;
     let word = if how == FileUse::Read { "read" } else { "written" };
-    let count = if first.files > 1 { format!("{}, ", many(first.files, "file", "files")) } else { String::new() };
-    is_most.then(|| format!("{} ({count}{} {word})", first.pattern, bytes(moved(first).0 as f64)))
+    let size = bytes(moved(first).0 as f64);
+    let names = names(first, summary);
+    is_most.then(|| match first.files {
+        0..=1 => format!("{names} ({size} {word})"),
+        count => format!("{} {names} ({size} {word})", many(count, "file", "files")),
+    })
+}
+
+/// Returns the files of a pattern as a shell writes them: if all of them are listed, only numbers that differ are left
+/// open.
+fn names(of: &PatternUse, summary: &Summary) -> String {
+    let listed = summary.files.iter().map(|file| file.path.as_str()).filter(|path| pattern(path) == of.pattern);
+    let listed: Vec<_> = listed.collect();
+    if listed.len() as u64 == of.files { glob(&listed) } else { of.pattern.replace('#', "*") }
 }
 
 /// Returns the reader for which the only trainer waited most.

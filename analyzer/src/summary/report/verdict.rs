@@ -12,6 +12,7 @@ use super::dataset::Dataset;
 use super::findings::Unit;
 use super::functions::beneath;
 use super::gpu::{Gpus, gpus};
+use super::locked;
 use super::no_cpu::{ReaderCpus, Shortage, reader_cpus};
 use super::processes::ProcessUse;
 use super::time::Time;
@@ -317,6 +318,13 @@ impl Waits<'_> {
     }
 
     fn answer(&self) -> String {
+        if self.has_no_readers() && self.waits_for_others() {
+            return format!(
+                "{} ran for {} without readers. Calls do not show the time that its own thread spent on data.",
+                self.wording().subject(),
+                self.mean(self.trained)
+            );
+        }
         if self.has_no_readers() {
             return format!(
                 "Whether {} waited for data is unknown: {} ran for {} without readers, so its own thread makes its batches, \
@@ -462,6 +470,7 @@ impl Waits<'_> {
         });
         let named = match causes.largest() {
             Part::Network => remote_ends(summary),
+            Part::Lock => Some(locked::sentence(summary)),
             _ => None,
         };
         reader.into_iter().chain(named).collect()
@@ -559,7 +568,7 @@ impl Waits<'_> {
             (
                 WaitKind::OwnWork,
                 sum(|group| group.own_work_ns),
-                "for its own threads or programs: they worked on its tasks, or took its output, as a thread that saves checkpoints does",
+                "for its own threads or programs, which worked on its tasks or took its output",
             ),
             (
                 WaitKind::Lock,
@@ -589,6 +598,11 @@ impl Waits<'_> {
             }
         };
         worth.map(sentence).collect()
+    }
+
+    /// Returns `true` if waits that are not for data take a part of the training that is worth a sentence.
+    fn waits_for_others(&self) -> bool {
+        !self.other_waits().is_empty()
     }
 
     /// Returns a sentence with the name and the work of the thread or program that ended most waits of a kind.

@@ -44,6 +44,12 @@ fn ender(wait: &Wait, trainer: LaneId) -> Option<LaneId> {
 /// threads that end few waits.
 type Key<'a> = (u8, &'a str, Option<i32>);
 
+/// Returns the name of a reader or a rank without its number: unlike those that make batches, they are named together.
+fn kind_of(name: &str) -> &str {
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    name.rsplit_once(' ').filter(|(_, number)| is_number(number)).map_or(name, |(kind, _)| kind)
+}
+
 /// A thread of the trainer's process that ends fewer waits than this is not named: programs start a thread for each task.
 const FEW: u64 = 3;
 
@@ -71,6 +77,7 @@ fn waited_for(waits: &[Wait], trainer: LaneId, processes: &[Process], names: &[S
             wait_ns: 0,
             causes: Parts::default(),
         };
+        let name = if wait.kind == WaitKind::Data { name } else { kind_of(name) };
         let (row, lanes) = found.entry((wait.kind as u8, name, tid)).or_insert_with(|| (none(), BTreeSet::new()));
         lanes.insert(lane);
         row.waits += 1;
@@ -83,7 +90,11 @@ fn waited_for(waits: &[Wait], trainer: LaneId, processes: &[Process], names: &[S
         let threads = if is_own { lanes.len() as u64 } else { 0 };
         // One thread has its number, however few waits it ended.
         let tid = row.tid.or(lanes.first().filter(|_| threads == 1).map(|lane| lane.tid));
-        WaitedFor { processes: procs.len() as u64, threads, tid, ..row }
+        let name = match kind_of(&row.name) {
+            kind if procs.len() > 1 && kind != row.name => format!("{kind}s"),
+            _ => row.name,
+        };
+        WaitedFor { processes: procs.len() as u64, threads, tid, name, ..row }
     });
     let mut rows: Vec<WaitedFor> = rows.collect();
     rows.sort_by_key(|row| (Reverse(row.wait_ns), row.pid, row.tid));

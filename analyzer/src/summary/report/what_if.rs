@@ -308,9 +308,9 @@ pub fn table(replay: &Replay, width: usize) -> String {
         let notes = row.notes.iter().map(|note| format!("{}: {note}.", row.change));
         why.chain(notes).for_each(|text| out.push_str(&indented(&text, width)));
     }
-    let verify = "To verify a change: make it, trace again, and dlio-analyze BEFORE --compare AFTER. To try readers on this \
-                  storage alone: dlio-analyze TRACE --workload job.yaml, then dlio bench workload=job.yaml \
-                  ++reader.read_threads=8.";
+    let verify = "To verify a change, make it, record the run with dlio trace -o after, and add --compare after to this \
+                  command. To try readers on this storage alone, add --workload job.yaml to this command, then run \
+                  dlio bench workload=job.yaml ++reader.read_threads=8.";
     out.push_str(&indented(verify, width));
     out
 }
