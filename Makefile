@@ -10,7 +10,7 @@ export DLIO_BIN_DIR := $(DLIO_DIST)/bin
 export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help own demo test fuzz test-verdict test-what-if test-torch test-gpu test-stores test-trackers test-mpi test-systems test-aarch64 test-packages test-mlpstorage build build-mpi wheel packages docs bench bench-quick bench-readme bench-peers bench-objects bench-programs install uninstall clean setup-demo setup-test setup-torch setup-stores setup-trackers setup-mpi setup-packages setup-frameworks say-test doc lint
+.PHONY: help own demo test fuzz test-verdict test-what-if test-torch test-gpu test-stores test-trackers test-mpi test-systems test-aarch64 test-packages test-mlpstorage test-prometheus test-kubernetes build build-mpi wheel packages docs bench bench-quick bench-readme bench-peers bench-objects bench-programs install uninstall clean setup-demo setup-test setup-torch setup-stores setup-trackers setup-mpi setup-packages setup-frameworks setup-kubernetes say-test doc lint
 
 help:
 	@echo "make demo          build, trace a small benchmark run, print the report"
@@ -35,6 +35,8 @@ help:
 	@echo "make test-aarch64  build the library for aarch64 and compare a trace under qemu-user with one of this host"
 	@echo "make test-packages build the packages, and install, run and remove each in a fresh root (as root, 350 MB)"
 	@echo "make test-mlpstorage MLPSTORAGE=COMMAND  test with MLPerf Storage's program, started by COMMAND"
+	@echo "make test-prometheus  unpack Prometheus (70 MB) and compare the queries of the dashboard with \`dlio top\` (half a minute)"
+	@echo "make test-kubernetes  run the pods of the Kubernetes recipe in namespaces (as root)"
 	@echo "make fuzz          run random processes: FUZZ_RUNS, FUZZ_SEED and FUZZ_SECONDS set how many"
 	@echo "make bench         compare dlio with other tools (up to 40 minutes); bench-quick: a few minutes;"
 	@echo "                   bench-peers: install the tools; bench-readme: write the last full run into BENCHMARKS.md"
@@ -116,6 +118,14 @@ test-packages: packages
 # Tests with MLPerf Storage's own program. It is not in a package registry, so this target does not install it.
 test-mlpstorage: build
 	@tests/run-mlpstorage.py $(MLPSTORAGE)
+
+# Prometheus scrapes a live job, and answers the queries of the dashboard.
+test-prometheus: build
+	tests/run-prometheus.py
+
+# Runs the pods of the Kubernetes recipe in namespaces, as root.
+test-kubernetes: setup-kubernetes build
+	$${XDG_CACHE_HOME:-$$HOME/.cache}/dlio-kubernetes-venv/bin/python tests/run-kubernetes.py
 
 own:
 	@examples/own.sh
@@ -245,6 +255,9 @@ setup-packages:
 
 setup-frameworks:
 	@tests/setup.sh frameworks
+
+setup-kubernetes:
+	@tests/setup.sh kubernetes
 
 clean:
 	rm -rf $(CARGO_TARGET_DIR) $(DLIO_DIST)
