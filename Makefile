@@ -29,7 +29,8 @@ help:
 	@echo "                   \`dlio-analyze --what-if\` (half an hour on an idle host, with PyTorch); JOBS=\"decode lock\" selects some"
 	@echo "make test-stores   install boto3, s3fs and others, nginx and OpenStack Swift (250 MB) and run their tests (minutes)"
 	@echo "make test-trackers install W&B, MLflow and tensorboardX (300 MB) and run their tests (a minute)"
-	@echo "make test-mpi      install Open MPI and libclang, build libdlio_mpi.so and test ranks under mpirun"
+	@echo "make test-mpi      install Open MPI and libclang, build libdlio_mpi.so and test ranks under mpirun; also 64 ranks on 4 hosts,"
+	@echo "                   which are namespaces (as root)"
 	@echo "make test-systems  run the build in roots of other systems (glibc 2.31 and 2.41, by debootstrap, 600 MB; as root);"
 	@echo "                   ROOTS=\"DIR ...\" adds more"
 	@echo "make test-aarch64  build the library for aarch64 and compare a trace under qemu-user with one of this host"
@@ -68,6 +69,8 @@ test: say-test setup-test
 # Ranks under mpirun that communicate through its MPI. `make test` runs these tests, too, if mpirun is installed.
 test-mpi: setup-mpi build build-mpi
 	cargo test --release --workspace --exclude dlio-preload --test ranks --test collectives --test mpi
+	DLIO_TESTS_RANKS=64 cargo test --release --package dlio-tests --test job -- --test-threads 1
+	DLIO_TESTS_RANKS=1000 cargo test --release --package dlio-analyzer --test ranks
 
 # Spans of PyTorch, which is installed into a separate environment. `make test` runs these tests, too, once PyTorch is installed.
 test-torch: setup-torch build

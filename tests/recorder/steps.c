@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEP_MS = 10 };
+enum { STEP_MS = 10, CALLS = 100 };
 
 static int ends[2];
 
@@ -38,8 +38,9 @@ int main(int count, char **words) {
         char bytes[100];
         dlio_span fetch = dlio_begin("fetch", "data");
         dlio_set_steps(&fetch, 0, step);
-        if (pread(fd, bytes, sizeof bytes, 0) != sizeof bytes)
-            return 1;
+        for (int call = 0; call < CALLS; call++)
+            if (pread(fd, bytes, sizeof bytes, 0) != sizeof bytes)
+                return 1;
         if (step == slow) {
             pthread_t thread;
             pthread_create(&thread, NULL, answer, (void *)atol(words[3]));
