@@ -175,7 +175,7 @@ def test_job():
         pod, container = job(nodes, "train")
         printed = pod.run(container)
         expect("user 1000 1000 capabilities 0 locked 1" in printed and "host train processes 2" in printed, printed)
-        expect("1 process recorded in /traces/run1" in printed.splitlines()[-3], printed)
+        expect("dlio: 1 process recorded in /traces/run1" in printed, printed)
         inner = reader(nodes)("sh", "-c", "command -v dlio; command -v dlio-analyze")
         expect(inner.split() == ["/usr/local/bin/dlio", "/usr/local/bin/dlio-analyze"], inner)
         text, page = [reader(nodes)(*command) for command in executed() if command[0] == "dlio-analyze"]
