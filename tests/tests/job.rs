@@ -15,7 +15,7 @@ use serde_json::Value;
 
 const HOSTS: usize = 4;
 const STEPS: &str = "40";
-/// What a read of the slow rank takes in addition, far above what the others need for a step.
+/// The additional time of a read of the slow rank, far above what the others need for a step.
 const SLOW_US: &str = "60000";
 
 fn ranks() -> usize {

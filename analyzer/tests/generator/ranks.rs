@@ -8,7 +8,7 @@ use super::script::Script;
 const STEPS: i32 = 50;
 const PER_HOST: usize = 8;
 const COMPUTE_US: u64 = 20_000;
-/// What a batch takes on most ranks, and on the slow one, which also decides how long a step is.
+/// The time of a batch on most ranks, and on the slow one, which also decides how long a step is.
 const READ_US: u64 = 5_000;
 const SLOW_READ_US: u64 = 80_000;
 
