@@ -10,7 +10,7 @@ export DLIO_BIN_DIR := $(DLIO_DIST)/bin
 export DLIO_PRELOAD := $(DLIO_DIST)/lib/libdliotrace.so
 PREFIX ?= /usr/local
 
-.PHONY: help own demo test fuzz test-verdict test-what-if test-torch test-gpu test-stores test-trackers test-mpi test-systems test-aarch64 test-packages test-mlpstorage build build-mpi wheel packages docs bench bench-quick bench-readme bench-peers bench-objects bench-programs install uninstall clean setup-demo setup-test setup-torch setup-stores setup-trackers setup-mpi setup-packages setup-frameworks say-test doc lint
+.PHONY: help own demo test fuzz test-verdict test-what-if test-torch test-gpu test-stores test-trackers test-mpi test-systems test-aarch64 test-packages test-mlpstorage test-prometheus test-kubernetes build build-mpi wheel packages docs bench bench-quick bench-readme bench-peers bench-objects bench-programs install uninstall clean setup-demo setup-test setup-torch setup-stores setup-trackers setup-mpi setup-packages setup-frameworks setup-kubernetes say-test doc lint
 
 help:
 	@echo "make demo          build, trace a small benchmark run, print the report"
@@ -29,12 +29,15 @@ help:
 	@echo "                   \`dlio-analyze --what-if\` (half an hour on an idle host, with PyTorch); JOBS=\"decode lock\" selects some"
 	@echo "make test-stores   install boto3, s3fs and others, nginx and OpenStack Swift (250 MB) and run their tests (minutes)"
 	@echo "make test-trackers install W&B, MLflow and tensorboardX (300 MB) and run their tests (a minute)"
-	@echo "make test-mpi      install Open MPI and libclang, build libdlio_mpi.so and test ranks under mpirun"
+	@echo "make test-mpi      install Open MPI and libclang, build libdlio_mpi.so and test ranks under mpirun; also 64 ranks on 4 hosts,"
+	@echo "                   which are namespaces (as root)"
 	@echo "make test-systems  run the build in roots of other systems (glibc 2.31 and 2.41, by debootstrap, 600 MB; as root);"
 	@echo "                   ROOTS=\"DIR ...\" adds more"
 	@echo "make test-aarch64  build the library for aarch64 and compare a trace under qemu-user with one of this host"
 	@echo "make test-packages build the packages, and install, run and remove each in a fresh root (as root, 350 MB)"
 	@echo "make test-mlpstorage MLPSTORAGE=COMMAND  test with MLPerf Storage's program, started by COMMAND"
+	@echo "make test-prometheus  unpack Prometheus (70 MB) and compare the queries of the dashboard with \`dlio top\` (half a minute)"
+	@echo "make test-kubernetes  run the pods of the Kubernetes recipe in namespaces (as root)"
 	@echo "make fuzz          run random processes: FUZZ_RUNS, FUZZ_SEED and FUZZ_SECONDS set how many"
 	@echo "make bench         compare dlio with other tools (up to 40 minutes); bench-quick: a few minutes;"
 	@echo "                   bench-peers: install the tools; bench-readme: write the last full run into BENCHMARKS.md"
@@ -66,6 +69,8 @@ test: say-test setup-test
 # Ranks under mpirun that communicate through its MPI. `make test` runs these tests, too, if mpirun is installed.
 test-mpi: setup-mpi build build-mpi
 	cargo test --release --workspace --exclude dlio-preload --test ranks --test collectives --test mpi
+	DLIO_TESTS_RANKS=64 cargo test --release --package dlio-tests --test job -- --test-threads 1
+	DLIO_TESTS_RANKS=1000 cargo test --release --package dlio-analyzer --test ranks
 
 # Spans of PyTorch, which is installed into a separate environment. `make test` runs these tests, too, once PyTorch is installed.
 test-torch: setup-torch build
@@ -116,6 +121,14 @@ test-packages: packages
 # Tests with MLPerf Storage's own program. It is not in a package registry, so this target does not install it.
 test-mlpstorage: build
 	@tests/run-mlpstorage.py $(MLPSTORAGE)
+
+# Prometheus scrapes a live job, and answers the queries of the dashboard.
+test-prometheus: build
+	tests/run-prometheus.py
+
+# Runs the pods of the Kubernetes recipe in namespaces, as root.
+test-kubernetes: setup-kubernetes build
+	$${XDG_CACHE_HOME:-$$HOME/.cache}/dlio-kubernetes-venv/bin/python tests/run-kubernetes.py
 
 own:
 	@examples/own.sh
@@ -245,6 +258,9 @@ setup-packages:
 
 setup-frameworks:
 	@tests/setup.sh frameworks
+
+setup-kubernetes:
+	@tests/setup.sh kubernetes
 
 clean:
 	rm -rf $(CARGO_TARGET_DIR) $(DLIO_DIST)

@@ -8,12 +8,13 @@
 #   setup.sh trackers     W&B, MLflow and tensorboardX (300 MB)
 #   setup.sh frameworks   JAX, TensorFlow and Ray for the recipes in docs/ (2.6 GB)
 #   setup.sh mpi          Open MPI, its Fortran compiler, and libclang to generate its bindings
+#   setup.sh kubernetes   PyYAML, which reads the manifests of the recipe
 #   setup.sh stores       clients of object stores (130 MB) and servers (nginx, OpenStack Swift; 120 MB)
 set -eu
 
 wanted="cc:gcc make:make pkg-config:pkg-config cmake:cmake"
 case "${1:-demo}" in
-    demo | wheel | packages) tested='' ;;
+    demo | wheel | packages | kubernetes) tested='' ;;
     *) tested=1
        wanted="$wanted c++:g++ python3:python3 git:git strace:strace sqlite3:sqlite3 valgrind:valgrind faketime:faketime \
            musl-gcc:musl-tools ruby:ruby" ;;
@@ -72,6 +73,7 @@ case "${1:-demo}" in
     stores) packages "$cache/dlio-stores-venv" .installed \
         "aiobotocore==3.10.0 boto3==1.43.117 s3fs==2026.9.0 smart_open==9.0.2 minio==7.2.20" ;;
     trackers) packages "$cache/dlio-trackers-venv" .installed "wandb==0.31.0 mlflow-skinny==3.17.2 tensorboardX==2.6.5" ;;
+    kubernetes) packages "$cache/dlio-kubernetes-venv" .installed "PyYAML==6.0.3" ;;
     frameworks) packages "$cache/dlio-frameworks-venv" .installed "jax tensorflow-cpu ray" ;;
     torch)
         packages "$cache/dlio-torch-venv" .installed "torch lightning transformers accelerate numpy safetensors s3torchconnector"

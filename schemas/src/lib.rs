@@ -29,4 +29,6 @@ pub mod text;
 pub use event::{clock, evidence, ops, record};
 pub use export::{chrome, dftracer};
 pub use native::objects;
-pub use text::{control_groups, decimal, durations, io_limits, process_stat, readable, secrets, visible, words};
+pub use text::{
+    control_groups, decimal, durations, io_limits, process_stat, readable, secrets, slow_step, visible, words,
+};

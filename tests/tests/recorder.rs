@@ -2,11 +2,13 @@
 //! lost.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use dlio_schemas::native::fields::key;
 use dlio_schemas::native::file::Image;
 use dlio_schemas::native::ring::Ring;
+use dlio_schemas::slow_step::{KEPT, NOTE};
 use dlio_tests::compile::compile;
 use dlio_tests::sandbox::Sandbox;
 use dlio_tests::{artefacts, home, seen};
@@ -163,6 +165,77 @@ fn processes_that_ended_before_the_period_keep_only_counts() {
     let recording = &steady.report()["recorder"];
     assert!(recording["dropped"].as_u64() > Some(0), "{recording:#}");
     assert_eq!(recording["bytes_read"].as_u64(), Some(2 * contents.len() as u64), "{recording:#}");
+}
+
+/// Trains under `dlio trace --last 1s` until long after a step that takes half a second; see `tests/recorder/steps.c`.
+fn trained(test: &str, slow_step: &str) -> (Sandbox, String) {
+    let sandbox = Sandbox::new(test).unwrap();
+    let binary = sandbox.root().join("steps");
+    let include = home().join("../tracer/include");
+    compile(&home().join("recorder/steps.c"), &binary, &["-I", include.to_str().unwrap()]).unwrap();
+    let file = sandbox.root().join("data");
+    fs::write(&file, [7; 4096]).unwrap();
+    let mut command = Command::new(artefacts::command("dlio").unwrap());
+    command.args(["trace", "--last", "1s", "-o"]).arg(sandbox.trace()).arg("--").arg(&binary).arg(&file);
+    command.args([slow_step, "500", "4500"]).env("DLIO_LIB", artefacts::library().unwrap());
+    let output = command.output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && !output.stdout.is_empty(), "{} {message}", output.status);
+    (sandbox, message)
+}
+
+/// Returns the directories with kept events.
+fn kept(sandbox: &Sandbox) -> Vec<PathBuf> {
+    let files = fs::read_dir(sandbox.trace()).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(KEPT)).collect()
+}
+
+fn slow_reads(folder: &Path) -> usize {
+    let is_slow = |event: &&seen::Event| event.duration_ns > 400_000_000;
+    seen::read(folder).named("read").filter(is_slow).count()
+}
+
+/// The slow read, and its fetch.
+const SLOW: &str = "select count(*) n from events where dur > 400000000 and name in ('read', 'fetch')";
+
+#[test]
+fn step_of_three_medians_is_kept() {
+    let (sandbox, message) = trained("recorder.slow_step", "60");
+    assert!(message.contains("kept: step 60 took 0.5"), "{message}");
+    let [folder] = &kept(&sandbox)[..] else { panic!("one step is kept: {:?}", kept(&sandbox)) };
+    assert!(folder.to_string_lossy().contains("/kept-epoch-0-step-60-pid-"), "{}", folder.display());
+    assert!(message.contains(&folder.display().to_string()), "{message}");
+    assert_eq!(slow_reads(folder), 1, "the slow read is in {}", folder.display());
+    let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
+    let query = ["--no-cache", "--format", "csv", "--sql", SLOW];
+    let slow_events = |command: &mut Command| String::from_utf8(command.args(query).output().unwrap().stdout).unwrap();
+    assert_eq!(slow_events(command.arg(folder)), "n\n2\n");
+    let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
+    assert_eq!(slow_events(command.arg(sandbox.trace())), "n\n0\n", "the trace itself has the last second");
+    assert!(!sandbox.trace().join(NOTE).exists());
+}
+
+#[test]
+fn steady_steps_keep_nothing() {
+    let (sandbox, message) = trained("recorder.steady_steps", "-1");
+    assert!(!message.contains("kept:") && kept(&sandbox).is_empty(), "{message} {:?}", kept(&sandbox));
+}
+
+#[test]
+fn signal_keeps_the_time_before_it() {
+    // Python does not end at this signal, unlike `steps`.
+    let sandbox = Sandbox::new("recorder.signal").unwrap();
+    let script = "import os, signal, time\nasked = []\nsignal.signal(signal.SIGUSR1, lambda *_: asked.append(1))\n\
+        open('/etc/passwd').read()\nos.kill(os.getppid(), signal.SIGUSR1)\n\
+        while not os.path.isdir(os.path.join(os.environ['DLIO_TRACE_DIR'], 'kept-signal-1')): time.sleep(0.01)\n";
+    let mut command = Command::new(artefacts::command("dlio").unwrap());
+    command.args(["trace", "--last", "10m", "--format", "native", "-o"]).arg(sandbox.trace());
+    command.args(["--", "python3", "-c", script]).env("DLIO_LIB", artefacts::library().unwrap());
+    let output = command.output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && message.contains("kept: the time before a signal"), "{message}");
+    let recorded = seen::read(&sandbox.trace().join("kept-signal-1"));
+    assert!(recorded.events().any(|event| event.file.as_deref() == Some("/etc/passwd")), "{:?}", recorded.faults);
 }
 
 fn of_cat(process: &seen::Process) -> usize {

@@ -64,7 +64,7 @@ mod tests {
     use crate::command::arguments::Arguments;
 
     fn of(words: &[&str], typed: &[&str], by_default: ByDefault) -> Result<Option<(i64, i64)>, String> {
-        let run = |start_ts| Run { start_ts, end_ts: start_ts + 5, processes: 1, reported: true };
+        let run = |start_ts| Run { start_ts, end_ts: start_ts + 5, processes: 1, reported: true, ..Run::default() };
         let selection = Arguments::try_parse_from([&["dlio-analyze"], words].concat()).unwrap().selection;
         let typed: Vec<_> = typed.iter().map(|typed| typed.to_string()).collect();
         chosen(&[run(10), run(20), run(30)], &selection, &typed, by_default)
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn one_run_needs_no_choice() {
         let selection = Arguments::try_parse_from(["dlio-analyze"]).unwrap().selection;
-        let run = Run { start_ts: 10, end_ts: 15, processes: 1, reported: true };
+        let run = Run { start_ts: 10, end_ts: 15, processes: 1, reported: true, ..Run::default() };
         for runs in [&[][..], &[run]] {
             assert_eq!(chosen(runs, &selection, &[".".into()], ByDefault::LastRun), Ok(None));
         }

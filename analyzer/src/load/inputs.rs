@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use dlio_schemas::machine::samples;
 use dlio_schemas::native::{Damage, block, file, ring, untraced};
+use dlio_schemas::slow_step::KEPT;
 use glob::{MatchOptions, Pattern, PatternError};
 
 use super::bytes::bucket;
@@ -346,6 +347,9 @@ fn walk_folder(path: &Path, files: &mut Vec<(PathBuf, bool)>) -> Result<(), Load
         let kind = entry.file_type().map_err(unreadable)?;
         let inner = entry.path();
         // A link to a parent directory would never end, so only links to files are followed.
+        if kind.is_dir() && is_kept_copy(&inner) {
+            continue;
+        }
         if kind.is_dir() {
             walk_folder(&inner, files)?;
         } else if (kind.is_file() || kind.is_symlink() && inner.is_file())
@@ -356,6 +360,11 @@ fn walk_folder(path: &Path, files: &mut Vec<(PathBuf, bool)>) -> Result<(), Load
         }
     }
     Ok(())
+}
+
+/// Returns `true` if a flight recorder copied a part of the trace into this directory. It is read if it is named.
+fn is_kept_copy(folder: &Path) -> bool {
+    folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(KEPT))
 }
 
 /// Returns `true` if a file is such a cache, or an incomplete one.

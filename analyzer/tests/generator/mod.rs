@@ -6,6 +6,7 @@
 // Each test and the example use a part of this.
 #![allow(dead_code)]
 
+pub mod ranks;
 pub mod runs;
 pub mod script;
 

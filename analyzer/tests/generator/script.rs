@@ -20,7 +20,7 @@ use super::{Blocks, Random, START, Stream};
 pub struct Script {
     pid: i32,
     parent: i32,
-    rank: Option<i32>,
+    pub rank: Option<i32>,
     pub program: &'static str,
     pub command: &'static str,
     pub lost: i64,

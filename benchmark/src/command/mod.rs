@@ -17,6 +17,8 @@
 //! trace_gpu         its options for programs that use a GPU
 //! static_programs   `dlio trace --ptrace-static`
 //! expiry            events of ended processes in `dlio trace --last`
+//! kept_steps        events of slow steps in `dlio trace --last`
+//! flight_recorder   both of them
 //! trace_tasks       several `dlio trace` of one job
 //! bench_traced      `dlio bench --trace`
 //! ```
@@ -27,7 +29,9 @@ pub mod check;
 pub mod compare_layouts;
 pub mod completions;
 mod expiry;
+mod flight_recorder;
 pub mod foreign_options;
+mod kept_steps;
 pub mod manual;
 mod output_places;
 pub mod ranks;

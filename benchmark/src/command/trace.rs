@@ -24,7 +24,7 @@ use dlio_tracer::programs::{self, Loading};
 use dlio_tracer::spool::{self, Stranded};
 use dlio_tracer::untraced::{self, Untraced};
 
-use crate::command::expiry::Expiry;
+use crate::command::flight_recorder::{FlightRecorder, report_kept};
 use crate::command::static_programs::StaticPrograms;
 use crate::command::trace_gpu::GpuOptions;
 use crate::command::trace_tasks::{Task, Turn};
@@ -180,9 +180,9 @@ pub fn run(options: &Options) -> Outcome<i32> {
     let first = || FirstSample::take(&folder, options.umask());
     let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
     let started = |first: FirstSample| sampler = first.go_on(options.gpu.gpu);
-    let expiry = options.last().and_then(|last| Expiry::begin(&folder, last));
+    let recorder = options.last().map(|last| FlightRecorder::begin(&folder, last, options.umask()));
     let ended = processes::run_in_front(&mut command, &mut variables, Outliving::Allowed, first, started);
-    expiry.into_iter().for_each(Expiry::finish);
+    let kept = recorder.map(FlightRecorder::finish).unwrap_or_default();
     let machine = sampler.map(Sampler::finish).unwrap_or_default();
     let (pid, status) = match ended {
         Ok(ended) => ended,
@@ -209,6 +209,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
         report_unusual(&machine, &facts);
         trace_gpu::report_failure(&machine);
     }
+    report_kept(if options.quiet { &[] } else { &kept });
     report_missing_parts(lost, stranded.as_ref(), &folder);
     if let Some((analyzer, page)) = analyzer.zip(options.report.as_ref()).filter(|_| turn != Turn::Earlier) {
         wait_for_ends(&folder);

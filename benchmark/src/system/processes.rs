@@ -56,10 +56,22 @@ static EARLY: AtomicU64 = AtomicU64::new(0);
 const HANDED_ON: [libc::c_int; 6] =
     [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
+/// The signals that programs define themselves: a flight recorder keeps the events before them.
+const KEEP_SIGNALS: [libc::c_int; 2] = [libc::SIGUSR1, libc::SIGUSR2];
+static KEEP_ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Returns `true` once after such a signal.
+pub fn take_keep_request() -> bool {
+    KEEP_ASKED.swap(false, Ordering::Relaxed)
+}
+
 extern "C" fn hand_on(signal: libc::c_int, about: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: with SA_SIGINFO the kernel passes a siginfo to the handler. The sender is read only if a process sent the
     // signal.
     let (code, sender) = unsafe { ((*about).si_code, (*about).si_pid()) };
+    if KEEP_SIGNALS.contains(&signal) {
+        KEEP_ASKED.store(true, Ordering::Relaxed);
+    }
     let child = IN_FRONT.load(Ordering::Relaxed);
     // A terminal's signals come from the kernel and go to the whole foreground group, so the command has received its
     // own.

@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`words`] (a typo and the intended word), [`readable`] (bytes that are not UTF-8), [`visible`]
 //! (text for terminals), [`secrets`] (command lines without passwords), [`process_stat`] (the kernel's line about a
-//! process), [`decimal`] (digits), [`durations`] (`10m`), [`control_groups`] (the resources of a process), [`io_limits`] (its limits on block devices).
+//! process), [`decimal`] (digits), [`durations`] (`10m`), [`control_groups`] (the resources of a process), [`io_limits`]
+//! (its limits on block devices), [`slow_step`] (what a flight recorder should keep).
 
 pub mod control_groups;
 pub mod decimal;
@@ -11,5 +12,6 @@ pub mod io_limits;
 pub mod process_stat;
 pub mod readable;
 pub mod secrets;
+pub mod slow_step;
 pub mod visible;
 pub mod words;

@@ -13,6 +13,7 @@ use crate::known::number;
 use crate::life::lifecycle;
 use crate::naming::path_numbers;
 use crate::recording::{phase, ring, wiped_page};
+use crate::spans::slow_steps;
 use crate::thread::local::local;
 use crate::thread::thread_state::Thread;
 use crate::trace::header_page;
@@ -107,7 +108,8 @@ pub fn end(span: &mut OpenSpan, meta: &[Meta]) {
     if span.line != line as usize {
         return header_page::count_misused_span();
     }
-    let done = Done { start: span.start, duration: clock::ticks() - span.start };
+    let now = clock::ticks();
+    let done = Done { start: span.start, duration: now - span.start };
     // Spans that started within this one and are still open end with it. Spans of interleaved tasks end in any order:
     // one that started within a span that has ended must not raise the depth again. SAFETY: the line is this thread's
     // own.
@@ -117,6 +119,7 @@ pub fn end(span: &mut OpenSpan, meta: &[Meta]) {
     with_page(|page| note_closed(page, depth));
     put_meta(meta, span.start);
     done.record(Op::SPAN, span.name, span.category as i32, (span.steps, span.steps != NO_STEPS), 0, 0);
+    slow_steps::ended((span.line, span.name), span.steps, now);
 }
 
 /// Updates the epoch or step of an open span.

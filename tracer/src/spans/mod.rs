@@ -7,6 +7,7 @@
 //! Reading order: [`span`](mod@span), [`io`](mod@io), `tracing_layer` (for programs that use the crate `tracing`),
 //! [`table`] (the functions of an engine), [`engine_lookup`], [`own`] (the engine linked here), [`app`].
 //! Calls of libraries are spans, too ([`library_calls`]): [`hdf5`], with a table of its [`data_sets`], and [`mpi`].
+//! In a flight recorder, [`slow_steps`] reports steps that took much longer than the others.
 //! [`device`] times the waits of a GPU for batches.
 //! So are the ranges that programs name through [`nvtx`], and the work of GPUs ([`cupti`]).
 
@@ -21,6 +22,7 @@ pub mod library_calls;
 pub mod mpi;
 pub mod nvtx;
 pub mod own;
+mod slow_steps;
 pub mod span;
 pub mod table;
 #[cfg(feature = "tracing")]

@@ -52,6 +52,18 @@ pub fn bring_home(dir: &Path) -> Option<Stranded> {
     last.map(|error| Stranded { spool: spool.into(), rings, error })
 }
 
+/// Returns the rings of this trace directory that are in the spool, also those of running processes.
+pub fn rings_of(dir: &Path) -> Vec<PathBuf> {
+    let spool = config::spool_of(dir.as_os_str().as_bytes());
+    let spool = Path::new(OsStr::from_bytes(&spool));
+    let folder = if spool == dir { None } else { opened(libc::AT_FDCWD, spool.as_os_str(), libc::O_DIRECTORY) };
+    let Some(folder) = folder else { return Vec::new() };
+    let is_ring = |name: &OsStr| Path::new(name).extension().is_some_and(|ending| ending == "ring");
+    let names = fs::read_dir(spool).into_iter().flatten().flatten().take(NAMES_MAX).map(|entry| entry.file_name());
+    let ours = names.filter(|name| is_ring(name) && own_ring(&folder, name, dir).is_ok());
+    ours.map(|name| spool.join(name)).collect()
+}
+
 /// The kind of error for a file that is not a ring of this trace.
 const NOT_OURS: io::ErrorKind = io::ErrorKind::InvalidData;
 
@@ -71,8 +83,8 @@ fn is_left_over(name: &OsStr) -> bool {
     name.extension().is_some_and(|ending| ending == "ring") && pid.is_some_and(|pid| !sys::process_exists(pid))
 }
 
-/// Copies a ring, first under a temporary name: a reader never sees half of it.
-fn carry(folder: &File, name: &OsStr, dir: &Path) -> io::Result<()> {
+/// Opens a ring of this trace directory, and returns it with its first part, which has been read, and its size.
+fn own_ring(folder: &File, name: &OsStr, dir: &Path) -> io::Result<(File, Vec<u8>, u64)> {
     let not_ours = || io::Error::from(NOT_OURS);
     let mut ring = opened(folder.as_raw_fd(), name, 0).ok_or_else(not_ours)?;
     let found = sys::status(ring.as_raw_fd()).ok_or_else(not_ours)?;
@@ -81,6 +93,13 @@ fn carry(folder: &File, name: &OsStr, dir: &Path) -> io::Result<()> {
     if !right || ring.read_exact(&mut head).is_err() || !belongs(&head, dir) {
         return Err(not_ours());
     }
+    Ok((ring, head, found.size))
+}
+
+/// Copies a ring, first under a temporary name: a reader never sees half of it.
+fn carry(folder: &File, name: &OsStr, dir: &Path) -> io::Result<()> {
+    let not_ours = || io::Error::from(NOT_OURS);
+    let (ring, head, size) = own_ring(folder, name, dir)?;
     let part = dir.join(format!("{}.{:x}.part", name.to_string_lossy(), sys::random()));
     let path = CString::new(part.as_os_str().as_bytes()).map_err(|_| not_ours())?;
     let fd = sys::open(&path, libc::O_WRONLY | libc::O_CREAT) as i32;
@@ -89,7 +108,7 @@ fn carry(folder: &File, name: &OsStr, dir: &Path) -> io::Result<()> {
     }
     // SAFETY: as above.
     let mut copy = unsafe { File::from_raw_fd(fd) };
-    let copied = io::copy(&mut head.as_slice().chain(ring.take(found.size - head.len() as u64)), &mut copy);
+    let copied = io::copy(&mut head.as_slice().chain(ring.take(size - head.len() as u64)), &mut copy);
     match copied.and_then(|_| fs::rename(&part, dir.join(name))) {
         Ok(()) => {
             let name = CString::new(name.as_bytes()).map_err(|_| not_ours())?;

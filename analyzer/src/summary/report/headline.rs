@@ -614,7 +614,8 @@ fn of_data(waits: &Waits, part: f64) -> Headline {
         waits.wording().items(),
     );
     if waits.is_shared_loss() {
-        why += &format!("; ranks that wait for the slowest one lose up to {}", Unit::Share.text(part));
+        let slowest = waits.slowest().map_or("the slowest one".into(), |(who, _)| format!("{who}, the slowest one,"));
+        why += &format!("; ranks that wait for {slowest} lose up to {}", Unit::Share.text(part));
     }
     if let Some(gpus) = waits.gpus.filter(Gpus::hides) {
         why += &format!("; {}", gpus.hidden());

@@ -176,18 +176,8 @@ pub(super) fn waits(groups: &[RankGroup]) -> Option<Waits<'_>> {
     let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
     let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
     let (held, causes, gpus) = (held(&groups), causes(&groups), gpus(&groups));
-    waited.filter(|_| trained > 0).map(|waited| Waits {
-        held,
-        groups,
-        victims,
-        trained,
-        waited,
-        starting,
-        io,
-        causes,
-        shortage: None,
-        gpus,
-    })
+    let waits = |waited| Waits { held, groups, victims, trained, waited, starting, io, causes, shortage: None, gpus };
+    waited.filter(|_| trained > 0).map(waits).map(Waits::caused_by_the_slowest)
 }
 
 /// Returns the trainer that loses time to its data, its files, locks or own threads while most other trainers wait for
@@ -220,6 +210,20 @@ fn waited_for(group: &RankGroup, one: &RankGroup) -> i64 {
 }
 
 impl Waits<'_> {
+    /// Leaves only the causes of the slowest trainers if the others wait for them. The sum of many short waits, which do not
+    /// make a step longer, would hide these.
+    fn caused_by_the_slowest(self) -> Self {
+        const AS_SLOW: i64 = 2;
+        let waited = |group: &RankGroup| group.waited_ns.unwrap_or(0);
+        let longest = self.groups.iter().map(|group| waited(group)).max().unwrap_or(0);
+        let slowest: Vec<_> = self.groups.iter().copied().filter(|group| AS_SLOW * waited(group) >= longest).collect();
+        let scaled = |all: Parts| causes(&slowest)?.scaled(all.sum());
+        match self.causes.filter(|_| self.is_shared_loss()).and_then(scaled) {
+            Some(decisive) => Waits { causes: Some(decisive), ..self },
+            None => self,
+        }
+    }
+
     /// Returns a sum over trainers as text: their mean, since a sum could be longer than the run.
     pub(super) fn mean(&self, sum: i64) -> String {
         time(sum as f64 / self.groups.len() as f64)
@@ -361,7 +365,8 @@ impl Waits<'_> {
             sentence +=
                 &format!(", {} of that while {whose} readers were starting or ending", self.mean(self.starting));
         }
-        if let Some(most) = self.slowest() {
+        if let Some((who, part)) = self.slowest() {
+            let most = format!("{who}, {part}");
             sentence += &format!("; the longest wait: {most}");
         }
         if let Some(held) = self.held.filter(|_| self.lost() >= self.part(self.waited) + WORTH) {
@@ -438,13 +443,13 @@ impl Waits<'_> {
     }
 
     /// Returns the trainer that waited longest, if there are several and their shares differ.
-    fn slowest(&self) -> Option<String> {
+    pub(super) fn slowest(&self) -> Option<(String, String)> {
         let several = self.groups.len() > 1;
         let most = self.groups.iter().max_by_key(|group| group.waited_ns.unwrap_or(0)).filter(|_| several)?;
         let who = self.called(most);
         let of = |group: &RankGroup| share(group.waited_ns.unwrap_or(0), group.trained_ns);
         let differ = self.groups.iter().any(|group| of(group) != of(most));
-        differ.then(|| format!("{who}, {}", of(most)))
+        differ.then(|| (who, of(most)))
     }
 
     /// Returns the causes of the wait, if it is long enough to matter.
@@ -653,7 +658,9 @@ impl Waits<'_> {
     }
 
     pub(super) fn called(&self, group: &RankGroup) -> String {
-        group.rank.map_or_else(|| format!("process {}", group.pid), |rank| format!("rank {rank}"))
+        let name = group.rank.map_or_else(|| format!("process {}", group.pid), |rank| format!("rank {rank}"));
+        let mut all = self.groups.iter().chain(&self.victims);
+        if all.any(|other| other.host != group.host) { format!("{name} on {}", group.host) } else { name }
     }
 
     fn readers(&self) -> String {
