@@ -3,13 +3,16 @@
 
 mod support;
 
+use std::path::Path;
+
 use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
 use dlio_analyzer::summary::devices::DeviceUse;
-use dlio_analyzer::summary::report::Summary;
 use dlio_analyzer::summary::report::headline::Bottleneck;
+use dlio_analyzer::summary::report::training::Training;
+use dlio_analyzer::summary::report::{Section, Summary};
 use support::temp_dir;
 
 /// The number of steps, and milliseconds in a step.
@@ -67,13 +70,23 @@ fn read(name: &str, profiles: &[String]) -> Summary {
     for (number, text) in profiles.iter().enumerate() {
         std::fs::write(folder.path().join(format!("{number}.json")), text).unwrap();
     }
-    let trace = Trace::open(&[folder.path().display().to_string()], 2).unwrap();
+    summary_of(folder.path())
+}
+
+fn summary_of(folder: &Path) -> Summary {
+    let trace = Trace::open(&[folder.display().to_string()], 2).unwrap();
     analyse(&trace, &Filter::default(), 2, &Progress::default()).unwrap().summary(&trace)
 }
 
 fn device(summary: &Summary) -> DeviceUse {
     let [trainer] = &summary.training[..] else { panic!("{:?}", summary.training) };
-    trainer.device.unwrap()
+    trainer.device.clone().unwrap()
+}
+
+fn text(summary: &Summary) -> String {
+    let mut out = String::new();
+    Training::print(summary, 10, &mut out);
+    out
 }
 
 fn ms(ns: i64) -> i64 {
@@ -130,4 +143,51 @@ fn the_rank_that_waits_for_its_data_is_the_cause_and_the_other_one_its_victim() 
             && why.contains("rank 1 waited at least 58 % of its time for rank 0"),
         "{why}"
     );
+}
+
+/// Returns a profile of a process whose GPU 0 works for the first part of each step, and GPU 1 for the rest.
+fn taking_turns(pid: i64) -> String {
+    let mut events = Vec::new();
+    for from in (0..STEPS).map(|at| at * STEP_MS) {
+        events.push(event((pid, pid), "user_annotation", "enumerate(DataLoader)#__next__", (from, 1)));
+        events.push(event((pid, pid), "cpu_op", "aten::mm", (from + 1, 1)));
+        events.push(event((0, 7), "kernel", "sgemm", (from + 1, 59)));
+        events.push(event((1, 7), "kernel", "sgemm", (from + 60, 39)));
+        events.push(event((1, 20), "kernel", "relu", (from + 70, 10)));
+        // A range that the program named: no work.
+        events.push(event((2, 7), "gpu_user_annotation", "ProfilerStep#1", (from, STEP_MS)));
+    }
+    format!(
+        r#"{{"schemaVersion":1,"host_name":"node1","baseTimeNanoseconds":1700000000000000000,"traceEvents":[{}]}}"#,
+        events.join(",")
+    )
+}
+
+#[test]
+fn gpus_that_take_turns_are_not_one_busy_gpu() {
+    let summary = read("turns", &[taking_turns(77)]);
+    let used = device(&summary);
+    let each: Vec<_> = used.each.iter().map(|it| (it.device, ms(it.busy_ns), it.kernels)).collect();
+    // The training ends after the first 2 ms of the last step.
+    let (whole, steps) = (STEPS - 1, STEPS as u64);
+    assert_eq!(each, [(Some(0), whole * 59 + 1, steps), (Some(1), whole * 39, 2 * steps)]);
+    assert_eq!(ms(used.busy_ns), whole * 98 + 1);
+    assert!(used.each.iter().all(|it| it.busy_ns + it.idle_ns == summary.training[0].trained_ns));
+    let headline = &summary.headline;
+    assert_eq!(headline.bottleneck, Bottleneck::GpusTakeTurns, "{}", headline.text);
+    assert!(headline.text.contains("each GPU was idle for 51 %"), "{}", headline.text);
+    let says = "GPU 0 was busy for 2.89 s (59 %), GPU 1 for 1.91 s (39 %), and at least one of them for 4.80 s (98 %)";
+    assert!(headline.why.contains(says), "{}", headline.why);
+    let text = text(&summary);
+    let row = |start: &str| {
+        text.lines().find(|line| line.trim_start().starts_with(start)).unwrap_or_else(|| panic!("{text}"))
+    };
+    assert!(row("GPU 0").contains("2.89 s (59 %)") && row("GPU 1").contains("1.91 s (39 %)"), "{text}");
+}
+
+#[test]
+fn one_gpu_has_no_rows_of_its_own() {
+    let summary = read("one", &[profile(77, None, STEP)]);
+    assert_eq!(device(&summary).each.len(), 1);
+    assert!(!text(&summary).contains("GPU 0"), "{}", text(&summary));
 }
