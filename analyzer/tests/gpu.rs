@@ -8,6 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use dlio_analyzer::compare::metrics::Named;
+use dlio_analyzer::compare::run::Run;
 use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
@@ -189,6 +191,16 @@ fn gpus_that_take_turns_are_not_one_busy_gpu() {
         text.lines().find(|line| line.trim_start().starts_with(start)).unwrap_or_else(|| panic!("{text}"))
     };
     assert!(row("GPU 0").contains("2.89 s (59 %)") && row("GPU 1").contains("1.91 s (39 %)"), "{text}");
+}
+
+#[test]
+fn times_of_gpus_are_metrics_of_a_comparison() {
+    let report = serde_json::to_string(&read("metrics", &[taking_turns(77)])).unwrap();
+    let run = Run::of(&report).unwrap();
+    let per_mille = |name: &str| (1000.0 * Named::parse(name).unwrap().of(&run).unwrap()).round();
+    assert_eq!(["gpu.busy_share", "gpu.idle_share", "gpu.stall_share"].map(per_mille), [980.0, 20.0, 10.0]);
+    let without = Run::of(r#"{"training": [{"trained_ns": 5, "waited_ns": 1, "device": null}]}"#).unwrap();
+    assert_eq!(Named::parse("gpu.busy_share").unwrap().of(&without), None);
 }
 
 #[test]
