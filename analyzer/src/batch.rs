@@ -124,6 +124,8 @@ pub struct Batch {
     pub epoch: Vec<i32>,
     /// As long as `epoch`.
     pub step: Vec<i32>,
+    /// The GPU of a span on one. Empty if no event has one.
+    pub device: Vec<i32>,
     /// In order of rows.
     pub args: Vec<Arg>,
     /// Rows whose bytes came from another file, and the number of that file.
@@ -155,6 +157,7 @@ pub struct Row {
     pub depth: u8,
     pub epoch: i32,
     pub step: i32,
+    pub device: i32,
 }
 
 impl Row {
@@ -173,6 +176,7 @@ impl Row {
             depth: 0,
             epoch: ABSENT_32,
             step: ABSENT_32,
+            device: ABSENT_32,
         }
     }
 }
@@ -215,6 +219,16 @@ impl Batch {
             self.epoch.push(row.epoch);
             self.step.push(row.step);
         }
+        if row.device != ABSENT_32 || !self.device.is_empty() {
+            self.device.resize(before, ABSENT_32);
+            self.device.push(row.device);
+        }
+    }
+
+    /// Sets the GPU of a row.
+    pub fn set_device(&mut self, row: usize, device: i32) {
+        self.device.resize(self.len(), ABSENT_32);
+        self.device[row] = device;
     }
 
     /// Keeps the rows for which `keep` is `true`.
@@ -256,7 +270,7 @@ impl Batch {
             .into_iter()
             .for_each(&mut i64s);
         [&mut self.kind, &mut self.file].into_iter().for_each(&mut u32s);
-        [&mut self.fd, &mut self.epoch, &mut self.step].into_iter().for_each(&mut i32s);
+        [&mut self.fd, &mut self.epoch, &mut self.step, &mut self.device].into_iter().for_each(&mut i32s);
         u8s(&mut self.depth);
     }
 }

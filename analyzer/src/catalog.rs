@@ -463,6 +463,20 @@ impl Catalog {
         (0u32..).zip(processes.iter()).filter(|(_, process)| takes(process)).map(|(number, _)| number).collect()
     }
 
+    /// Returns the process that had this number at a time, by the clock of its host. If it ran several programs, it is the
+    /// one at that time.
+    pub fn process_at(&self, pid: i64, ts: i64, host: Option<&str>) -> Option<u32> {
+        let hosts = self.hosts();
+        let is_on_it =
+            |number: u32| host.is_none_or(|name| hosts.get(number as usize).is_some_and(|it| it.name == name));
+        let same = self.processes_where(|process| {
+            let was_alive =
+                process.start_ts.is_some_and(|start| start <= ts) && process.end_ts.is_none_or(|end| ts <= end);
+            i64::from(process.pid) == pid && was_alive && is_on_it(process.host)
+        });
+        same.last().copied()
+    }
+
     /// Changes the data of one process.
     pub fn amend(&self, proc: u32, change: impl FnOnce(&mut Process)) {
         if let Some(process) = self.processes.write().expect("processes").get_mut(proc as usize) {

@@ -1,15 +1,26 @@
 //! Tests of GPUs in traces: waits of the host that their work hides, and their own time. Profiles have the form of PyTorch's
 //! profiler, with a truth that is known by construction.
 
+mod generator;
 mod support;
 
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use dlio_analyzer::compare::metrics::Named;
+use dlio_analyzer::compare::run::Run;
 use dlio_analyzer::filter::Filter;
 use dlio_analyzer::load::Trace;
 use dlio_analyzer::scan::Progress;
 use dlio_analyzer::summary::analyse;
 use dlio_analyzer::summary::devices::DeviceUse;
-use dlio_analyzer::summary::report::Summary;
 use dlio_analyzer::summary::report::headline::Bottleneck;
+use dlio_analyzer::summary::report::training::Training;
+use dlio_analyzer::summary::report::{Section, Summary};
+use generator::script::Script;
+use generator::{OFFSET, START};
+use parquet::arrow::ArrowWriter;
 use support::temp_dir;
 
 /// The number of steps, and milliseconds in a step.
@@ -67,13 +78,23 @@ fn read(name: &str, profiles: &[String]) -> Summary {
     for (number, text) in profiles.iter().enumerate() {
         std::fs::write(folder.path().join(format!("{number}.json")), text).unwrap();
     }
-    let trace = Trace::open(&[folder.path().display().to_string()], 2).unwrap();
+    summary_of(folder.path())
+}
+
+fn summary_of(folder: &Path) -> Summary {
+    let trace = Trace::open(&[folder.display().to_string()], 2).unwrap();
     analyse(&trace, &Filter::default(), 2, &Progress::default()).unwrap().summary(&trace)
 }
 
 fn device(summary: &Summary) -> DeviceUse {
     let [trainer] = &summary.training[..] else { panic!("{:?}", summary.training) };
-    trainer.device.unwrap()
+    trainer.device.clone().unwrap()
+}
+
+fn text(summary: &Summary) -> String {
+    let mut out = String::new();
+    Training::print(summary, 10, &mut out);
+    out
 }
 
 fn ms(ns: i64) -> i64 {
@@ -130,4 +151,202 @@ fn the_rank_that_waits_for_its_data_is_the_cause_and_the_other_one_its_victim() 
             && why.contains("rank 1 waited at least 58 % of its time for rank 0"),
         "{why}"
     );
+}
+
+/// Returns a profile of a process whose GPU 0 works for the first part of each step, and GPU 1 for the rest.
+fn taking_turns(pid: i64) -> String {
+    let mut events = Vec::new();
+    for from in (0..STEPS).map(|at| at * STEP_MS) {
+        events.push(event((pid, pid), "user_annotation", "enumerate(DataLoader)#__next__", (from, 1)));
+        events.push(event((pid, pid), "cpu_op", "aten::mm", (from + 1, 1)));
+        events.push(event((0, 7), "kernel", "sgemm", (from + 1, 59)));
+        events.push(event((1, 7), "kernel", "sgemm", (from + 60, 39)));
+        events.push(event((1, 20), "kernel", "relu", (from + 70, 10)));
+        // A range that the program named: no work.
+        events.push(event((2, 7), "gpu_user_annotation", "ProfilerStep#1", (from, STEP_MS)));
+    }
+    format!(
+        r#"{{"schemaVersion":1,"host_name":"node1","baseTimeNanoseconds":1700000000000000000,"traceEvents":[{}]}}"#,
+        events.join(",")
+    )
+}
+
+#[test]
+fn gpus_that_take_turns_are_not_one_busy_gpu() {
+    let summary = read("turns", &[taking_turns(77)]);
+    let used = device(&summary);
+    let each: Vec<_> = used.each.iter().map(|it| (it.device, ms(it.busy_ns), it.kernels)).collect();
+    // The training ends after the first 2 ms of the last step.
+    let (whole, steps) = (STEPS - 1, STEPS as u64);
+    assert_eq!(each, [(Some(0), whole * 59 + 1, steps), (Some(1), whole * 39, 2 * steps)]);
+    assert_eq!(ms(used.busy_ns), whole * 98 + 1);
+    assert!(used.each.iter().all(|it| it.busy_ns + it.idle_ns == summary.training[0].trained_ns));
+    let headline = &summary.headline;
+    assert_eq!(headline.bottleneck, Bottleneck::GpusTakeTurns, "{}", headline.text);
+    assert!(headline.text.contains("each GPU was idle for 51 %"), "{}", headline.text);
+    let says = "GPU 0 was busy for 2.89 s (59 %), GPU 1 for 1.91 s (39 %), and at least one of them for 4.80 s (98 %)";
+    assert!(headline.why.contains(says), "{}", headline.why);
+    let text = text(&summary);
+    let row = |start: &str| {
+        text.lines().find(|line| line.trim_start().starts_with(start)).unwrap_or_else(|| panic!("{text}"))
+    };
+    assert!(row("GPU 0").contains("2.89 s (59 %)") && row("GPU 1").contains("1.91 s (39 %)"), "{text}");
+}
+
+#[test]
+fn times_of_gpus_are_metrics_of_a_comparison() {
+    let report = serde_json::to_string(&read("metrics", &[taking_turns(77)])).unwrap();
+    let run = Run::of(&report).unwrap();
+    let per_mille = |name: &str| (1000.0 * Named::parse(name).unwrap().of(&run).unwrap()).round();
+    assert_eq!(["gpu.busy_share", "gpu.idle_share", "gpu.stall_share"].map(per_mille), [980.0, 20.0, 10.0]);
+    let without = Run::of(r#"{"training": [{"trained_ns": 5, "waited_ns": 1, "device": null}]}"#).unwrap();
+    assert_eq!(Named::parse("gpu.busy_share").unwrap().of(&without), None);
+}
+
+#[test]
+fn one_gpu_has_no_rows_of_its_own() {
+    let summary = read("one", &[profile(77, None, STEP)]);
+    assert_eq!(device(&summary).each.len(), 1);
+    assert!(!text(&summary).contains("GPU 0"), "{}", text(&summary));
+}
+
+/// A table of a report of Nsight Systems: numbers, some of which are unknown, and texts.
+struct Table {
+    columns: Vec<(&'static str, ArrayRef)>,
+}
+
+impl Table {
+    fn new() -> Table {
+        Table { columns: Vec::new() }
+    }
+
+    fn numbers(mut self, name: &'static str, values: impl IntoIterator<Item = Option<i64>>) -> Table {
+        self.columns.push((name, Arc::new(Int64Array::from_iter(values))));
+        self
+    }
+
+    fn of(self, name: &'static str, values: impl IntoIterator<Item = i64>) -> Table {
+        self.numbers(name, values.into_iter().map(Some))
+    }
+
+    fn texts(mut self, name: &'static str, values: &[&str]) -> Table {
+        self.columns.push((name, Arc::new(StringArray::from_iter_values(values))));
+        self
+    }
+
+    fn write(self, folder: &Path, name: &str) {
+        let rows = RecordBatch::try_from_iter(self.columns).unwrap();
+        let file = std::fs::File::create(folder.join(format!("{name}.parquet"))).unwrap();
+        let mut writer = ArrowWriter::try_new(file, rows.schema(), None).unwrap();
+        writer.write(&rows).unwrap();
+        writer.close().unwrap();
+    }
+}
+
+/// Writes a report of a process with two GPUs: GPU 0 works in each step as [`STEP`] says, and copies from memory that is not
+/// pinned; GPU 1 works for 5 ms.
+fn write_report(folder: &Path, pid: i64, zero_ns: i64) {
+    let global = pid << 24 | 1 << 48;
+    let steps = || (0..STEPS).map(|at| at * STEP_MS * 1_000_000);
+    let times = |table: Table, after_ms: i64, ms: i64| {
+        let start = || steps().map(move |from| from + after_ms * 1_000_000);
+        table.of("start", start()).of("end", start().map(move |from| from + ms * 1_000_000))
+    };
+    let all = |value: i64| steps().map(move |_| value);
+    let place = |table: Table, device: i64, stream: i64| {
+        table.of("deviceId", all(device)).of("streamId", all(stream)).of("globalPid", all(global))
+    };
+    let kernels = |device: i64, after: i64, ms: i64| place(times(Table::new(), after, ms), device, 7);
+    let (first, second) = (kernels(0, STEP.kernel.0, STEP.kernel.1), kernels(1, 70, 5));
+    let mut both = Table::new();
+    for (at, name) in ["start", "end", "deviceId", "streamId", "globalPid"].into_iter().enumerate() {
+        let values = |table: &Table| {
+            let column = table.columns[at].1.as_any().downcast_ref::<Int64Array>().unwrap();
+            column.values().to_vec()
+        };
+        both = both.of(name, [values(&first), values(&second)].concat());
+    }
+    both.of("demangledName", std::iter::repeat_n(5, 2 * STEPS as usize)).write(folder, "CUPTI_ACTIVITY_KIND_KERNEL");
+    place(times(Table::new(), STEP.kernel.0, 1), 0, 8)
+        .of("bytes", all(4096))
+        .of("copyKind", all(1))
+        .of("srcKind", all(0))
+        .of("dstKind", all(2))
+        .write(folder, "CUPTI_ACTIVITY_KIND_MEMCPY");
+    let waits = times(Table::new(), 0, STEP.wait).of("eventType", all(59)).of("globalTid", all(global | pid));
+    waits.of("textId", all(6)).numbers("domainId", steps().map(|_| None)).write(folder, "NVTX_EVENTS");
+    let strings = ["sgemm", "enumerate(DataLoader)#__next__"];
+    Table::new().of("id", [5, 6]).texts("value", &strings).write(folder, "StringIds");
+    let kinds = ["Pageable", "Pinned", "Device"];
+    Table::new().of("id", [0, 1, 2]).texts("label", &kinds).write(folder, "ENUM_CUDA_MEM_KIND");
+    Table::new().of("id", [1]).texts("label", &["Host-to-Device"]).write(folder, "ENUM_CUDA_MEMCPY_OPER");
+    let named = Table::new().texts("name", &["Hostname", "OS"]).texts("value", &["node0", "Linux"]);
+    named.write(folder, "TARGET_INFO_SYSTEM_ENV");
+    Table::new().of("utcEpochNs", [zero_ns]).write(folder, "TARGET_INFO_SESSION_START_TIME");
+}
+
+/// Checks the GPUs of [`write_report`], whose training lasts until the end of the last wait.
+fn check_report(summary: &Summary) {
+    let used = device(summary);
+    let each: Vec<_> = used.each.iter().map(|it| (it.device, ms(it.busy_ns), it.kernels)).collect();
+    let (whole, steps) = (STEPS - 1, STEPS as u64);
+    assert_eq!(each, [(Some(0), whole * STEP.kernel.1, steps), (Some(1), whole * 5, steps)]);
+    assert_eq!((ms(used.busy_ns), ms(used.idle_data_ns), ms(used.pageable_ns)), (whole * 30, STEPS * 60, whole));
+    assert_eq!(summary.training[0].waited_ns.map(ms), Some(STEPS * 60));
+}
+
+#[test]
+fn report_of_nsight_systems_is_read() {
+    let folder = temp_dir("gpu-nsight");
+    write_report(folder.path(), 77, OFFSET);
+    let summary = summary_of(folder.path());
+    check_report(&summary);
+    assert_eq!((summary.training[0].pid, summary.damage.len()), (77, 0), "{:?}", summary.damage);
+}
+
+/// Writes the trace of a process, and a report next to it; returns the summary of both.
+fn beside_trace(name: &str, pid: i64, zero_ns: i64) -> Summary {
+    let folder = temp_dir(name);
+    let mut script = Script::new(77, 1);
+    for at in 0..STEPS {
+        script.at((at * STEP_MS * 1000) as u64).span("fetch", "data_loader", (STEP.wait * 1000) as u64);
+        script.load("/data/a", 4096, 100);
+    }
+    script.write_to(folder.path());
+    let report = folder.path().join("report_pqtdir");
+    std::fs::create_dir(&report).unwrap();
+    write_report(&report, pid, zero_ns);
+    summary_of(folder.path())
+}
+
+#[test]
+fn report_of_nsight_systems_times_the_gpus_of_a_traced_process() {
+    let summary = beside_trace("gpu-nsight-joined", 77, OFFSET + START as i64);
+    check_report(&summary);
+    assert!(
+        summary.training[0].readers.iter().any(|reader| reader.bytes_read > 0),
+        "{:?}",
+        summary.training[0].readers
+    );
+    assert!(summary.damage.is_empty(), "{:?}", summary.damage);
+}
+
+#[test]
+fn report_of_another_run_is_refused_with_the_reason() {
+    let day = 86_400_000_000_000;
+    for (name, pid, zero_ns) in [("pid", 78, OFFSET + START as i64), ("day", 77, OFFSET + START as i64 - day)] {
+        let summary = beside_trace(&format!("gpu-nsight-{name}"), pid, zero_ns);
+        assert!(summary.training[0].device.is_none(), "{name}");
+        let [note] = &summary.damage[..] else { panic!("{:?}", summary.damage) };
+        assert!(note.path.ends_with("report_pqtdir") && note.what.contains("another run"), "{note:?}");
+    }
+}
+
+#[test]
+fn report_without_its_start_is_refused_with_the_reason() {
+    let folder = temp_dir("gpu-nsight-part");
+    write_report(folder.path(), 77, OFFSET);
+    std::fs::remove_file(folder.path().join("TARGET_INFO_SESSION_START_TIME.parquet")).unwrap();
+    let error = Trace::open(&[folder.path().display().to_string()], 2).err().unwrap().to_string();
+    assert!(error.contains("TARGET_INFO_SESSION_START_TIME.parquet is missing"), "{error}");
 }

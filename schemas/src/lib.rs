@@ -26,7 +26,7 @@ pub mod native;
 pub mod perfetto;
 pub mod text;
 
-pub use event::{clock, evidence, ops, record};
+pub use event::{clock, devices, evidence, ops, record};
 pub use export::{chrome, dftracer};
 pub use native::objects;
 pub use text::{

@@ -1,4 +1,5 @@
 /* A program that uses a GPU: it starts CUDA's tool, and its device works as the first argument says. */
+#include "../../tracer/include/dliotrace.h"
 #include "cupti.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -46,6 +47,21 @@ static void work(void) {
     fake_set(512, start + 1 * MS, start + 2 * MS);
 }
 
+/* A training whose GPUs take turns: in each step one works for 5 ms, then the other one for 4 ms. */
+static void take_turns(void) {
+    for (int step = 0; step < 20; step++) {
+        dlio_span fetch = dlio_begin("fetch", "data_loader");
+        pause_ms(1);
+        dlio_end(&fetch);
+        uint64_t start = fake_now();
+        pause_ms(10);
+        fake_kernel("first_half", start, start + 5 * MS, 0, 7);
+        fake_kernel("second_half", start + 5 * MS, start + 9 * MS, 1, 13);
+        fake_kernel("second_half", start + 6 * MS, start + 9 * MS, 1, 14);
+        fake_sync(3, start + 8 * MS, start + 9 * MS), fake_sync(2, start, start + 9 * MS);
+    }
+}
+
 static void request(uint8_t **buffer, size_t *size, size_t *most) { *buffer = malloc(*size = 65536), *most = 0; }
 static int of_profiler;
 static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t used) { of_profiler += used > 0; }
@@ -57,6 +73,8 @@ int main(int argc, char **argv) {
     int is_traced = fake_subscriptions() == 1;
     if (!strcmp(what, "work")) {
         work();
+    } else if (!strcmp(what, "turns")) {
+        take_turns();
     } else if (!strcmp(what, "invalid")) {
         uint64_t now = fake_now();
         pause_ms(5);

@@ -73,9 +73,15 @@ void fake_graph(uint64_t start, uint64_t end) {
     put(record, 8, start, 8), put(record, 16, end, 8), put(record, 36, 7, 4);
 }
 
+void fake_sync(int kind, uint64_t start, uint64_t end) {
+    uint8_t *record = add(38, 56);
+    put(record, 4, kind, 4), put(record, 8, start, 8), put(record, 16, end, 8);
+    put(record, 32, kind == 4 ? 0xffffffff : 7, 4);
+}
+
 void fake_other(void) {
-    enabled[38] = 1;
-    add(38, 56);
+    enabled[36] = 1;
+    add(36, 56);
 }
 
 int cuptiSubscribe(void **handle, void *callback, void *data) {

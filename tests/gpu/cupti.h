@@ -7,6 +7,8 @@ void fake_kernel(const char *name, uint64_t start, uint64_t end, unsigned device
 void fake_copy(int kind, int from, int to, uint64_t bytes, uint64_t start, uint64_t end);
 void fake_set(uint64_t bytes, uint64_t start, uint64_t end);
 void fake_graph(uint64_t start, uint64_t end);
+/* A wait of the host: for an event (1), of a stream for an event (2), for a stream (3) or a context (4). */
+void fake_sync(int kind, uint64_t start, uint64_t end);
 /* A record of another kind, which clients skip. */
 void fake_other(void);
 void fake_drop(unsigned count);

@@ -8,6 +8,7 @@ use dlio_tests::artefacts;
 use dlio_tests::compile::compile;
 use dlio_tests::home;
 use dlio_tests::sandbox::Sandbox;
+use serde_json::Value;
 
 /// A host with a library in place of CUPTI, and a program that uses it.
 struct Host {
@@ -161,4 +162,46 @@ fn another_tool_of_cuda_stays_in_place() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "/opt/nsys.so\n");
     let message = "cannot record the work of GPUs (--gpu): CUDA_INJECTION64_PATH names another tool, /opt/nsys.so";
     assert!(errors(&output).contains(message), "{output:?}");
+}
+
+/// Returns the row of the only trainer of a trace.
+fn trainer(trace: &Path) -> Value {
+    let mut command = Command::new(artefacts::command("dlio-analyze").unwrap());
+    let output = command.arg(trace).args(["--format", "json"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["training"].as_array().unwrap().len(), 1, "{}", report["training"]);
+    report["training"][0].clone()
+}
+
+#[test]
+fn two_gpus_that_take_turns_are_measured_apart_in_every_format() {
+    let host = Host::new("turns", &[]);
+    host.trace(&["--gpu"], &["turns"], &[]);
+    let truth = trainer(&host.sandbox.trace());
+    let each = truth["device"]["each"].as_array().unwrap();
+    let numbers = |key: &str| each.iter().map(|device| device[key].as_i64().unwrap()).collect::<Vec<_>>();
+    assert_eq!((numbers("device"), numbers("kernels")), (vec![0, 1], vec![20, 40]));
+    // The training ends with the last wait, before the work of the last step.
+    let (busy, steps) = (numbers("busy_ns"), 19);
+    let near = |ns: i64, ms: i64| (ns - ms * 1_000_000).abs() < ms * 10_000;
+    assert!(near(busy[0], 5 * steps) && near(busy[1], 4 * steps), "{truth}");
+    assert!(near(truth["device"]["busy_ns"].as_i64().unwrap(), 9 * steps), "{truth}");
+    // Each step ends with a wait of the host that no recorded call shows.
+    assert_eq!(truth["device"]["syncs"], 20, "{truth}");
+    assert!(near(truth["device"]["sync_ns"].as_i64().unwrap(), steps), "{truth}");
+    let trained = truth["trained_ns"].as_i64().unwrap();
+    assert!(
+        each.iter().all(|device| device["busy_ns"].as_i64().unwrap() + device["idle_ns"].as_i64().unwrap() == trained)
+    );
+    let copies = host.sandbox.root().join("copies");
+    for (option, name) in [("--export", "copy.pftrace"), ("--export", "copy.json"), ("--parquet", "tables")] {
+        let _ = std::fs::remove_dir_all(&copies);
+        std::fs::create_dir_all(&copies).unwrap();
+        let copy = copies.join(name);
+        let mut analyze = Command::new(artefacts::command("dlio-analyze").unwrap());
+        let output = analyze.arg(host.sandbox.trace()).arg(option).arg(&copy).output().unwrap();
+        assert!(output.status.success(), "{}", errors(&output));
+        assert_eq!(trainer(&copy)["device"], truth["device"], "{name}");
+    }
 }

@@ -228,6 +228,9 @@ fn spans_show_waiting_and_computing() {
             dlio_span wait = dlio_begin("fetch", "data");
             usleep(1000);
             dlio_end(&wait);
+            dlio_span stall = dlio_begin("gpu.data_wait", "gpu_idle");
+            usleep(2000);
+            dlio_end(&stall);
             dlio_span compute = dlio_begin("compute", "compute");
             puts("done");
             fflush(stdout);
@@ -252,6 +255,7 @@ fn spans_show_waiting_and_computing() {
     let interval = snapshot["interval_s"].as_f64().unwrap();
     assert_eq!(seconds("waiting_s"), 0.0, "it was over before the interval began");
     assert!(seconds("waiting_total_s") >= 0.001 && seconds("waiting_total_s") < 60.0, "{process:#}");
+    assert!((0.002..60.0).contains(&seconds("gpu_waiting_total_s")) && seconds("gpu_waiting_s") == 0.0, "{process:#}");
     // It has been computing all the time.
     assert!((seconds("computing_s") / interval - 1.0).abs() < 0.01, "{process:#}");
     assert!(process["checkpoint_s"].is_null(), "none was ever seen");

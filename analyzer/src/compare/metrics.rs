@@ -65,6 +65,10 @@ const fn timed(name: &'static str, meaning: &'static str, of: fn(&Run) -> Option
     Metric { name, meaning, unit: Unit::Seconds, exact: false, step: None, of }
 }
 
+const fn share(name: &'static str, meaning: &'static str, of: fn(&Run) -> Option<f64>) -> Metric {
+    Metric { name, meaning, unit: Unit::Share, exact: false, step: None, of }
+}
+
 const fn counted(name: &'static str, meaning: &'static str, unit: Unit, of: fn(&Run) -> Option<f64>) -> Metric {
     Metric { name, meaning, unit, exact: true, step: None, of }
 }
@@ -85,17 +89,19 @@ pub const METRICS: &[Metric] = &[
     timed("wait.s", "trainers' waits for batches, summed over trainers", |run| {
         run.trainers(|trainer| trainer.waited_ns).map(seconds)
     }),
-    Metric {
-        name: "wait.share",
-        meaning: "wait.s as a share of trained_s",
-        unit: Unit::Share,
-        exact: false,
-        step: None,
-        of: |run| {
-            let trained = run.trainers(|trainer| Some(trainer.trained_ns)).filter(|trained| *trained > 0)?;
-            Some(run.trainers(|trainer| trainer.waited_ns)? as f64 / trained as f64)
-        },
-    },
+    share("wait.share", "wait.s as a share of trained_s", |run| {
+        let trained = run.trainers(|trainer| Some(trainer.trained_ns)).filter(|trained| *trained > 0)?;
+        Some(run.trainers(|trainer| trainer.waited_ns)? as f64 / trained as f64)
+    }),
+    share("gpu.busy_share", "time with kernels or copies on a GPU, as a share of trained_s", |run| {
+        run.gpu_share(|device| device.by_kernels.then_some(device.busy_ns))
+    }),
+    share("gpu.idle_share", "time without work on any GPU of a trainer, as a share of trained_s", |run| {
+        run.gpu_share(|device| Some(device.idle_ns))
+    }),
+    share("gpu.stall_share", "of it, waits for data: the exposed stall, as a share of trained_s", |run| {
+        run.gpu_share(|device| Some(device.idle_data_ns))
+    }),
     Metric {
         step: Some((PerStep::Length, Location::Mean)),
         ..timed("step.mean_s", "mean step", |run| Some(run.step(PerStep::Length, Location::Mean)? / 1e9))

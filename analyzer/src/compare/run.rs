@@ -64,7 +64,20 @@ pub struct Trainer {
     pub trained_ns: i64,
     pub waited_ns: Option<i64>,
     pub checkpoint_ns: Option<i64>,
+    /// The time of its GPUs, if something timed them.
+    pub device: Option<Device>,
     pub readers: Vec<serde::de::IgnoredAny>,
+}
+
+/// The time of a trainer's GPUs, one of which is busy or all of which are idle.
+#[derive(Deserialize, Clone, Copy, Debug, Default)]
+#[serde(default)]
+pub struct Device {
+    /// `false` if the busy time is an upper bound.
+    pub by_kernels: bool,
+    pub busy_ns: i64,
+    pub idle_ns: i64,
+    pub idle_data_ns: i64,
 }
 
 /// The verdict box; without text in reports of old versions.
@@ -240,6 +253,12 @@ impl Run {
         let told = self.training.iter().filter(|trainer| !any || knows(trainer));
         let sum = told.map(of).sum::<Option<i64>>();
         sum.filter(|_| !self.training.is_empty())
+    }
+
+    /// Returns a time of the trainers' GPUs as a share of the training; `None` if it is unknown for one of them.
+    pub fn gpu_share(&self, of: impl Fn(&Device) -> Option<i64>) -> Option<f64> {
+        let trained = self.trainers(|trainer| Some(trainer.trained_ns)).filter(|trained| *trained > 0)?;
+        Some(self.trainers(|trainer| of(trainer.device.as_ref()?))? as f64 / trained as f64)
     }
 
     /// Returns the quantity for each step, combined over all trainers: trainers that wait for each other are one

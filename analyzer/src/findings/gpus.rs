@@ -6,8 +6,8 @@ use crate::summary::figures::units::{share, time};
 
 /// Returns the use of the GPU of one trainer, and the time of its training: of the trainer whose GPU had least work. `None` if
 /// no GPU was timed.
-pub fn of_gpu(case: &Case) -> Option<(DeviceUse, i64)> {
-    let timed = case.summary.training.iter().filter_map(|group| Some((group.device?, group.trained_ns)));
+pub fn of_gpu<'a>(case: &Case<'a>) -> Option<(&'a DeviceUse, i64)> {
+    let timed = case.summary.training.iter().filter_map(|group| Some((group.device.as_ref()?, group.trained_ns)));
     let timed = timed.filter(|(used, _)| used.is_covered());
     timed.max_by_key(|(used, _)| used.idle_rest_ns)
 }
@@ -24,7 +24,7 @@ const TIME_THE_GPU: &str = "if the job uses a GPU, time it: python -m dliotrace 
 pub fn without_work(case: &Case, applies: impl Fn(&DeviceUse, u64) -> bool) -> Judgement {
     let Some((used, trained)) = of_gpu(case) else { return untimed(case, "idle") };
     let batches = case.summary.training.iter().map(|group| group.batches).max().unwrap_or(0);
-    let applies = applies(&used, batches);
+    let applies = applies(used, batches);
     let part = applies.then(|| used.idle_rest_ns as f64 / trained.max(1) as f64);
     let synced = match used.syncs {
         0 => String::new(),

@@ -237,7 +237,7 @@ fn course(before: &Run, after: &Run) -> Markup {
     let pair = |lane: &Lane| pair(lane, sides.each_ref().map(|side| values(side, &lane.name)));
     let lanes = known.iter().chain(further).flat_map(pair).collect();
     let axis = Axis::Time { begin_ns: 0.0, total_ns: longest, column_ns: width };
-    Lanes { id: "both", title: "Both runs over time", moments: vec![], pieces: vec![], lanes, axis }
+    Lanes { id: "both", title: "Both runs over time", moments: vec![], first: vec![], pieces: vec![], lanes, axis }
         .write(&mut content);
     content
 }
@@ -288,8 +288,16 @@ fn steps(before: &Run, after: &Run) -> Markup {
     let shown = lengths.into_iter().chain(waits).filter(|lane| lane.full != Some(0.0));
     let axis = Axis::Marks((0..count).map(mark).collect());
     let lanes = shown.collect();
-    Lanes { id: "both-steps", title: "Steps of both runs", moments: vec![], pieces: vec![], lanes, axis }
-        .write(&mut content);
+    Lanes {
+        id: "both-steps",
+        title: "Steps of both runs",
+        moments: vec![],
+        first: vec![],
+        pieces: vec![],
+        lanes,
+        axis,
+    }
+    .write(&mut content);
     content
 }
 

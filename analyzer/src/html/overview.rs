@@ -8,7 +8,7 @@ use super::markup::Markup;
 use super::plot::lanes::{Axis, Lanes};
 use super::plot::stack::{self, Layer};
 use super::plot::strip::{self, Part};
-use super::timeline_lanes::lanes;
+use super::timeline_lanes::{gpu_lanes, host_side_lanes, lanes};
 use super::values::{at, exact, list, number, sum, text};
 use super::{wait_lanes, what_if};
 use crate::summary::figures::units::{bytes, grouped, many, moment, time};
@@ -61,7 +61,7 @@ pub fn verdict(report: &Value, page: &mut Markup) {
     let sentences: Vec<&str> = list(report, "verdict").iter().filter_map(Value::as_str).collect();
     let is_free = matches!(
         text(report, "headline.bottleneck"),
-        Some("compute-bound" | "gpu-bound" | "gpu-idle" | "not-data-bound")
+        Some("compute-bound" | "gpu-bound" | "gpu-idle" | "gpus-take-turns" | "not-data-bound")
     );
     let (mood, mark) = match number(report, "headline.share").or_else(|| waiting(report)) {
         _ if is_free => ("good", "✓ "),
@@ -315,8 +315,7 @@ pub fn timeline(report: &Value, page: &mut Markup) {
     let (Some(start), Some(first)) = (number(report, "timeline.start_ts"), number(report, "time.start_ts")) else {
         return;
     };
-    let lanes = lanes(report);
-    if lanes.is_empty() || column <= 0.0 {
+    if lanes(report).is_empty() || column <= 0.0 {
         return;
     }
     page.raw("<section id=\"timeline\">").element("h2", &[], course_title(report)).raw("\n");
@@ -341,8 +340,9 @@ pub fn timeline(report: &Value, page: &mut Markup) {
         id: "lanes",
         title: "I/O during compute over time",
         moments,
+        first: gpu_lanes(report),
         pieces: wait_lanes::lanes(report),
-        lanes,
+        lanes: host_side_lanes(report),
         axis,
     };
     figure.write(page);

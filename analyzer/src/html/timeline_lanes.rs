@@ -4,11 +4,52 @@ use serde_json::Value;
 
 use super::figures::Kind;
 use super::plot::lanes::Lane;
-use super::values::{list, number, numbers, text};
+use super::values::{exact, list, number, numbers, text};
 
-/// Returns the lanes of a report's timeline that are not empty: shares of time, rates and means, whose columns can be
-/// merged, and quantiles of times, whose columns cannot.
+/// Returns all lanes of a report's timeline that are not empty.
 pub fn lanes(report: &Value) -> Vec<Lane> {
+    let mut lanes = gpu_lanes(report);
+    lanes.extend(host_side_lanes(report));
+    lanes
+}
+
+/// Returns a lane per GPU, and one of its communication if there is any.
+pub fn gpu_lanes(report: &Value) -> Vec<Lane> {
+    let Some(column) = number(report, "timeline.column_ns").filter(|column| *column > 0.0) else { return Vec::new() };
+    let (gpus, trainers) = (list(report, "timeline.gpus"), list(report, "training").len());
+    let mut lanes = Vec::new();
+    for gpu in gpus {
+        let number = exact(gpu, "device").map_or("GPU".into(), |device| format!("GPU {device}"));
+        let name = match (exact(gpu, "rank"), text(gpu, "trainer")) {
+            (Some(rank), _) => format!("rank {rank}, {number}"),
+            (None, Some(trainer)) if trainers > 1 => {
+                format!("{trainer} ({}), {number}", exact(gpu, "pid").unwrap_or(0))
+            }
+            _ => number,
+        };
+        let shares = |field: &str| -> Vec<f64> {
+            numbers(gpu, field).unwrap_or_default().into_iter().map(|ns| (ns / column).min(1.0)).collect()
+        };
+        let lane = |what: &str, class: &'static str, values: Vec<f64>| Lane {
+            name: format!("{name} {what}"),
+            class,
+            kind: Kind::Share,
+            values,
+            full: Some(1.0),
+        };
+        // The lane of a GPU that was never busy says so.
+        lanes.push(lane("busy", "compute", shares("busy_ns")));
+        let communication = shares("collective_ns");
+        if communication.iter().any(|share| *share > 0.0) {
+            lanes.push(lane("communication", "checkpoint", communication));
+        }
+    }
+    lanes
+}
+
+/// Returns the lanes of processes and hosts: shares of time, rates and means, whose columns can be merged, and quantiles of
+/// times, whose columns cannot.
+pub fn host_side_lanes(report: &Value) -> Vec<Lane> {
     let Some(column) = number(report, "timeline.column_ns").filter(|column| *column > 0.0) else { return Vec::new() };
     let trainers = list(report, "training").len().max(1) as f64;
     let mut lanes = Vec::new();
@@ -112,6 +153,27 @@ mod tests {
         ];
         assert_eq!(named, expected);
         assert_eq!(of(vec![host("a"), host("b")]).last().unwrap().name, "b: vda read");
+    }
+
+    #[test]
+    fn gpus_are_above_everything_else() {
+        let gpu = |rank: Value, device: i32, busy: [f64; 3]| json!({"rank": rank, "trainer": "t.py", "pid": 7, "device": device, "busy_ns": busy, "collective_ns": [0, 0, 5e8]});
+        let report = json!({
+            "training": [{}],
+            "timeline": {"column_ns": 1e9, "calls": [1, 2, 3], "gpus": [
+                gpu(Value::Null, 0, [5e8, 1e9, 0.0]), gpu(json!(3), 1, [0.0; 3]),
+            ]},
+        });
+        let lanes = lanes(&report);
+        let named: Vec<(&str, &[f64])> = lanes.iter().map(|lane| (lane.name.as_str(), &lane.values[..])).collect();
+        let expected: [(&str, &[f64]); 5] = [
+            ("GPU 0 busy", &[0.5, 1.0, 0.0]),
+            ("GPU 0 communication", &[0.0, 0.0, 0.5]),
+            ("rank 3, GPU 1 busy", &[0.0, 0.0, 0.0]),
+            ("rank 3, GPU 1 communication", &[0.0, 0.0, 0.5]),
+            ("calls per second", &[1.0, 2.0, 3.0]),
+        ];
+        assert_eq!(named, expected);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::bytes::bucket;
 use super::bytes::copies::Copies;
 use super::bytes::file_bytes;
 use super::bytes::trace_file::{self, StoredFile};
-use super::formats::FORMATS;
+use super::formats::{self, FORMATS};
 use super::native::image_files::{Export, NativeFiles, changed_just_now, stem};
 use super::sources::duplicates::PassedOver;
 use super::sources::errors::{LoadError, Note};
@@ -124,7 +124,7 @@ pub fn classify(mut files: Vec<(PathBuf, bool)>) -> Result<InputFiles, LoadError
                 found.notes.push(Note { path, what: Damage::Broken(HEADLESS), events_max: None });
                 continue;
             }
-            Content::Other(format) => others.push((path.clone(), format)),
+            Content::Other(format) => others.push((path.clone(), formats::by_name(format, &path))),
             Content::Empty if lost_in_name(&path).is_some() => {
                 natives.entry(stem(&path)).or_default().lost = lost_in_name(&path).map(|lost| (path.clone(), lost));
             }

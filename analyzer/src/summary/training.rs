@@ -416,7 +416,7 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
 /// Limits the loss of ranks that wait for each other to the sum of all waits that no GPU hid: each step loses the longest of
 /// them at most.
 fn bounded_by_devices(mut groups: Vec<RankGroup>) -> Vec<RankGroup> {
-    let are_timed = groups.iter().all(|group| group.device.is_some_and(|device| device.is_covered()));
+    let are_timed = groups.iter().all(|group| group.device.as_ref().is_some_and(DeviceUse::is_covered));
     let exposed: i64 = groups.iter().filter_map(|group| group.waited_ns).sum();
     for group in groups.iter_mut().filter(|_| are_timed) {
         group.held_ns = group.held_ns.map(|held| held.min(exposed));
@@ -590,7 +590,7 @@ impl Scene<'_> {
             None => Wait::of(self, trainer, basis, &readers),
         };
         let device = self.devices.used(trainer, (from, to), told.map(data_waits));
-        let wait = wait.without(device.map_or(0, |device| device.hidden_ns));
+        let wait = wait.without(device.as_ref().map_or(0, |device| device.hidden_ns));
         let others = |kind: WaitKind| told.filter(|waits| !waits.by_spans).map(|waits| waits.ns(kind));
         let own = |kind: WaitKind| told.map(|waits| waits.ns(kind));
         let written = self.written(trainer, &readers).clamp(0, (to - from - wait.waited.unwrap_or(0)).max(0));
@@ -609,8 +609,7 @@ impl Scene<'_> {
             trainer: self.names[trainer.proc as usize].clone(),
             inferred: !by_spans,
             torch: self.torch,
-            gpu_untimed: device.map_or(self.uses_gpu, |device| !device.is_covered()),
-            device,
+            gpu_untimed: device.as_ref().map_or(self.uses_gpu, |device| !device.is_covered()),
             start_ts: from,
             startup_ns: self.knows_start.then_some((from - began.max(self.run_start)).max(0)),
             trained_ns: to - from,
@@ -631,7 +630,8 @@ impl Scene<'_> {
             waited_for: Vec::new(),
             held_ns: is_held.then(held),
             // Spans of the host around launches do not time the work.
-            computed_ns: device.map(|device| device.busy_ns).or((computed > 0).then_some(computed)),
+            computed_ns: device.as_ref().map(|device| device.busy_ns).or((computed > 0).then_some(computed)),
+            device,
             communicated_ns: communicated,
             checkpoint_ns: self.knows_saving.then_some(lane.of(Track::Save)),
             written_ns: self.knows_calls.then_some(written),

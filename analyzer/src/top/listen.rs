@@ -112,7 +112,7 @@ impl Program<'_> {
 /// Name, meaning, and value for one program; `None` if it is unknown.
 type Gauge = (&'static str, &'static str, fn(&Program) -> Option<f64>);
 
-const GAUGES: [Gauge; 11] = [
+const GAUGES: [Gauge; 12] = [
     ("dlio_program_processes", "Running traced processes.", |program| Some(program.processes.len() as f64)),
     ("dlio_program_threads", "Threads that have recorded events.", |program| {
         Some(program.sum(|row| row.threads as f64))
@@ -121,6 +121,11 @@ const GAUGES: [Gauge; 11] = [
         "dlio_data_wait_ratio",
         "Share of the time in spans that wait for the next batch, mean of the trainers.",
         |program| program.share(|row| row.waiting_s),
+    ),
+    (
+        "dlio_gpu_data_wait_ratio",
+        "Share of the time in which a GPU waited for the next batch, mean of the trainers.",
+        |program| program.share(|row| row.gpu_waiting_s),
     ),
     ("dlio_compute_ratio", "Share of the time in compute spans, mean of the trainers.", |program| {
         program.share(|row| row.computing_s)

@@ -45,6 +45,10 @@ const BY_ACTIVITY: &[(Family, OfProcess)] = &[
     (Family("dlio_waiting_seconds", "counter", "seconds", "Time in spans that wait for the next batch."), |row| {
         row.waiting_total_s
     }),
+    (
+        Family("dlio_gpu_waiting_seconds", "counter", "seconds", "Time in which a GPU waited for the next batch."),
+        |row| row.gpu_waiting_total_s,
+    ),
     (Family("dlio_computing_seconds", "counter", "seconds", "Time in spans that compute."), |row| {
         row.computing_total_s
     }),

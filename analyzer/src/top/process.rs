@@ -27,7 +27,7 @@ use super::counts::{Call, Count, Counts, Span, Standing, Stretch};
 use super::names::NameBook;
 use crate::catalog::{Kind, Origin, span_class};
 use crate::load::bytes::file_bytes::FileStore;
-use crate::summary::count::kinds::is_next_batch;
+use crate::summary::count::kinds::{DeviceSpan, device_span, is_next_batch};
 use crate::summary::time::intervals::{Interval, length, unite};
 
 /// The activity of a program, from its spans.
@@ -38,13 +38,15 @@ pub enum Activity {
     Waiting,
     /// Writing a checkpoint.
     Saving,
+    /// A GPU that waits for the next batch.
+    Stalling,
 }
 
-pub const ACTIVITIES: [Activity; 3] = [Activity::Computing, Activity::Waiting, Activity::Saving];
+pub const ACTIVITIES: [Activity; 4] = [Activity::Computing, Activity::Waiting, Activity::Saving, Activity::Stalling];
 
 impl Activity {
     pub fn name(self) -> &'static str {
-        ["computing", "waiting for data", "checkpoint"][self as usize]
+        ["computing", "waiting for data", "checkpoint", "GPU waiting for data"][self as usize]
     }
 
     /// Returns the activity of a span.
@@ -53,6 +55,7 @@ impl Activity {
         let kind = Kind { name: name.into(), cat: category.into(), class, origin: Origin::Span };
         match class {
             Class::Compute => Some(Activity::Computing),
+            _ if device_span(&kind) == Some(DeviceSpan::DataWait) => Some(Activity::Stalling),
             _ if is_next_batch(&kind) => Some(Activity::Waiting),
             Class::Write => Some(Activity::Saving),
             _ => None,
@@ -329,6 +332,12 @@ impl Watched {
         };
         for (span, stretches) in ended {
             let Some(activity) = activity(*span) else { continue };
+            if activity == Activity::Stalling as usize {
+                // The times of a GPU become known some steps later, often after the interval in which they were.
+                let ticks: u64 = stretches.iter().map(|(_, length)| length).sum();
+                lengths[activity] += nanoseconds(ticks as f64, clock) * times;
+                continue;
+            }
             within[activity].extend(stretches.iter().map(|(start, length)| clipped(*start, start + length)));
         }
         for span in open {

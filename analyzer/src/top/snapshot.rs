@@ -108,10 +108,13 @@ pub struct ProcessRow {
     pub computing_s: Option<f64>,
     pub waiting_s: Option<f64>,
     pub checkpoint_s: Option<f64>,
+    /// Seconds in which a GPU waited for the next batch, of those that became known in the interval.
+    pub gpu_waiting_s: Option<f64>,
     /// Seconds in compute spans since its start. Likewise for the fields that follow.
     pub computing_total_s: Option<f64>,
     pub waiting_total_s: Option<f64>,
     pub checkpoint_total_s: Option<f64>,
+    pub gpu_waiting_total_s: Option<f64>,
     /// The innermost span that is open now.
     pub now: Option<String>,
     #[serde(skip)]
@@ -230,9 +233,11 @@ impl Total {
             computing_s: of(spent, Activity::Computing),
             waiting_s: of(spent, Activity::Waiting),
             checkpoint_s: of(spent, Activity::Saving),
+            gpu_waiting_s: of(spent, Activity::Stalling),
             computing_total_s: of(self.spent, Activity::Computing),
             waiting_total_s: of(self.spent, Activity::Waiting),
             checkpoint_total_s: of(self.spent, Activity::Saving),
+            gpu_waiting_total_s: of(self.spent, Activity::Stalling),
             exact: seen.is_none_or(|seen| seen.is_exact),
             total_exact: !self.is_estimated,
             operations: self.by_op.iter().map(|(name, amount)| (*name, amount.sum())).collect(),

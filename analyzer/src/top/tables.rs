@@ -114,6 +114,7 @@ pub fn waiting(snapshot: &Snapshot) -> Option<String> {
     let part = |share: Option<f64>, what: &str| share.map(|share| format!("{what} {share:.0} %"));
     let parts: Vec<String> = [
         part(mean(|row| row.waiting_s), "waits for data"),
+        part(mean(|row| row.gpu_waiting_s), "the GPU waits for data"),
         part(mean(|row| row.computing_s), "computes"),
         part(mean(|row| row.checkpoint_s).filter(|share| *share > 0.0), "saves checkpoints"),
     ]
@@ -124,7 +125,9 @@ pub fn waiting(snapshot: &Snapshot) -> Option<String> {
         [one] => format!("{} ({})", plain(&one.name), one.pid),
         all => format!("the mean of {} trainers", all.len()),
     };
-    let label = bottleneck(mean(|row| row.waiting_s), mean(|row| row.computing_s), mean(|row| row.checkpoint_s));
+    // A wait of the host during which the GPU works costs nothing.
+    let waits = mean(|row| row.gpu_waiting_s).or(mean(|row| row.waiting_s));
+    let label = bottleneck(waits, mean(|row| row.computing_s), mean(|row| row.checkpoint_s));
     Some(format!("{label}: {who} {} of the time", parts.join(", ")))
 }
 

@@ -15,6 +15,7 @@ use std::io;
 
 use crate::event::clock::Clock;
 use crate::event::ops::{Layer, Op, Ret};
+use crate::export::device_tracks::DeviceTrack;
 use crate::export::exporter::{Call, Calls, Exporter, Meta, ProcessId, Sink, Summary, unfinished};
 use crate::export::json::{List, Output};
 use crate::export::key::{Key, of_child, of_waker};
@@ -23,6 +24,13 @@ use crate::native::columns::Events;
 use crate::native::fields::{Fields, key};
 use crate::native::names::Names;
 use crate::native::ring::OpenSpan;
+
+/// The first number of the tracks of GPUs, which are listed among the threads of their process. Linux assigns no numbers this
+/// large to threads.
+pub const DEVICE_TRACKS: i64 = 1 << 24;
+
+/// The argument with the thread that recorded a span of a GPU.
+pub const RECORDED_BY: &str = "recorded_by";
 
 /// The metadata event with the number of lost events of a process.
 pub const LOSS: &str = "process_loss";
@@ -44,6 +52,8 @@ pub struct Writer<'a> {
     zero_unix_ns: Option<i64>,
     processes: Vec<Process>,
     threads: BTreeMap<(ProcessId, u32), Thread>,
+    /// The numbers of tracks of GPUs, and their lanes.
+    devices: BTreeMap<(ProcessId, DeviceTrack), (i64, Lanes)>,
     summary: Summary,
     calls: Calls,
 }
@@ -134,6 +144,7 @@ impl<'a> Writer<'a> {
             zero_unix_ns: options.zero_unix_ns,
             processes: Vec::new(),
             threads: BTreeMap::new(),
+            devices: BTreeMap::new(),
             summary: Summary::default(),
             calls: Calls::default(),
         }
@@ -201,14 +212,42 @@ impl<'a> Writer<'a> {
 
     fn put(&mut self, process: ProcessId, tid: u32, lanes: &mut Lanes, call: &Call, names: &Names) -> io::Result<()> {
         self.summary.events += 1;
-        let owner = (self.processes[process.0].pid, tid as i64);
-        put_call(&mut self.out, owner, lanes, call, names, self.summary.events);
+        let (pid, tid, number) = (self.processes[process.0].pid, tid as i64, self.summary.events);
+        match DeviceTrack::of(call, names) {
+            None => put_call(&mut self.out, Place { pid, tid, recorded_by: None }, lanes, call, names, number),
+            Some(track) => {
+                let (own, mut lanes) = self.device_track(process, track);
+                let place = Place { pid, tid: own, recorded_by: Some(tid) };
+                let call = Call { depth: 0, ..*call };
+                put_call(&mut self.out, place, &mut lanes, &call, names, number);
+                self.devices.insert((process, track), (own, lanes));
+            }
+        }
         self.out.breathe()
+    }
+
+    /// Takes the track of a GPU, which gets its name at its first use; it must be put back.
+    fn device_track(&mut self, process: ProcessId, track: DeviceTrack) -> (i64, Lanes) {
+        if let Some(known) = self.devices.remove(&(process, track)) {
+            return known;
+        }
+        let tid = DEVICE_TRACKS + self.devices.len() as i64;
+        let name = format!("{}, {}", track.gpu(), track.name(0));
+        self.describe("thread_name", self.processes[process.0].pid, tid, "name", &name);
+        (tid, Lanes::default())
     }
 }
 
+/// The process and the track of an event, and the thread that recorded it if that is another one.
+struct Place {
+    pid: i64,
+    tid: i64,
+    recorded_by: Option<i64>,
+}
+
 /// Writes an event, or two for a call that crosses others: chrome://tracing draws those as asynchronous.
-fn put_call(out: &mut Output, (pid, tid): (i64, i64), lanes: &mut Lanes, call: &Call, names: &Names, number: u64) {
+fn put_call(out: &mut Output, place: Place, lanes: &mut Lanes, call: &Call, names: &Names, number: u64) {
+    let Place { pid, tid, recorded_by } = place;
     let head = |out: &mut Output, kind: &str, at: u64| {
         out.next();
         out.raw("{\"ph\":\"");
@@ -257,9 +296,12 @@ fn put_call(out: &mut Output, (pid, tid): (i64, i64), lanes: &mut Lanes, call: &
     }
     out.raw(",\"args\":{");
     let mut list = List { out, empty: true };
-    if beside {
+    if beside && recorded_by.is_none() {
         // Viewers draw asynchronous events with their process, so the thread is added.
         list.number("tid", tid);
+    }
+    if let Some(thread) = recorded_by {
+        list.number(RECORDED_BY, thread);
     }
     put_arguments(&mut list, call, names);
     out.raw("}}");
@@ -342,6 +384,32 @@ mod tests {
         assert!(lines[2].ends_with("\"mode\":10,\"flags\":20,\"errno\":2}},"));
         assert!(lines[3].ends_with("\"args\":{\"epoch\":1,\"step\":5}},"));
         assert!(lines[4].ends_with("\"args\":{\"value\":null}}"));
+    }
+
+    #[test]
+    fn work_of_gpus_has_tracks_of_its_own() {
+        let mut out = Vec::new();
+        let mut sink = |bytes: &[u8]| {
+            out.extend_from_slice(bytes);
+            Ok(())
+        };
+        let image = crate::export::device_tracks::example();
+        export(&image, &[], Box::new(Writer::new(&mut sink, &Options::default()))).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines =
+            |part: &str| text.lines().filter(|line| line.contains(part)).map(str::to_string).collect::<Vec<_>>();
+        let named = lines("\"thread_name\"");
+        for (line, (tid, name)) in named.iter().zip([
+            (DEVICE_TRACKS, "GPU 0, stream 7"),
+            (DEVICE_TRACKS + 1, "GPU 1, stream 7"),
+            (DEVICE_TRACKS + 2, "GPU 1, steps of stream 7"),
+        ]) {
+            assert!(line.contains(&format!("\"tid\":{tid},")) && line.contains(name), "{line}");
+        }
+        assert_eq!(named.len(), 3, "{text}");
+        // The second kernel of the stream starts before the end of the first one.
+        assert_eq!((lines("\"ph\":\"X\"").len(), lines("\"ph\":\"b\"").len()), (3, 1), "{text}");
+        assert_eq!(lines("\"recorded_by\":43").len() + lines("\"recorded_by\":44").len(), 4, "{text}");
     }
 
     #[test]

@@ -5,10 +5,11 @@
 //! ```
 //!
 //! Reading order: [`exporter`] (the trait of a format, and one image written whole), [`key`] (names that formats
-//! share), [`lanes`] (the calls that may share a track), [`json`] (text output), [`chrome`] and [`dftracer`] (the
-//! formats). The Perfetto format has a separate directory, [`crate::perfetto`].
+//! share), [`lanes`] (the calls that may share a track), `device_tracks` (the tracks of GPUs), [`json`] (text output),
+//! [`chrome`] and [`dftracer`] (the formats). The Perfetto format has a separate directory, [`crate::perfetto`].
 
 pub mod chrome;
+pub(crate) mod device_tracks;
 pub mod dftracer;
 pub mod exporter;
 mod json;

@@ -4,6 +4,8 @@
 //! process   track "python3"                start, end, counters, waits of trainers
 //!   thread  track "main thread"            one sequence of packets: slices, instants
 //!     lane  track "in flight"              calls that do not nest in the others of their thread
+//!   gpu     track "GPU 0"
+//!     lane  track "stream 7"               work of a stream, in the sequence of the thread that recorded it
 //! ```
 //!
 //! Every call is a pair of packets, begin (with all arguments) and end, one directly after the other, in the order

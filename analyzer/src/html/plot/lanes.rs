@@ -35,7 +35,9 @@ pub struct Lanes<'a> {
     pub title: &'a str,
     /// Named timestamps above the lanes, in the unit of the axis; omitted if they would be too dense.
     pub moments: Vec<(f64, String)>,
-    /// Lanes of intervals, above the lanes of values.
+    /// Lanes of values, above the lanes of intervals.
+    pub first: Vec<Lane>,
+    /// Lanes of intervals, above the other lanes of values.
     pub pieces: Vec<PieceLane>,
     pub lanes: Vec<Lane>,
     pub axis: Axis,
@@ -46,12 +48,13 @@ const MOMENTS_MAX: usize = 60;
 
 impl Lanes<'_> {
     pub fn write(&self, page: &mut Markup) {
-        let columns = self.lanes.iter().map(|lane| lane.values.len()).max().unwrap_or(0);
+        let columns = self.first.iter().chain(&self.lanes).map(|lane| lane.values.len()).max().unwrap_or(0);
         if columns == 0 {
             return;
         }
         open(self.id, self.title, page);
         self.moments(columns, page);
+        self.first.iter().for_each(|lane| lane.write(columns, page));
         if let Axis::Time { column_ns, .. } = &self.axis {
             self.pieces.iter().for_each(|lane| lane.write(column_ns * columns as f64, page));
         }
@@ -62,7 +65,7 @@ impl Lanes<'_> {
             let values: Vec<_> = lane.values.iter().map(|value| rounded(*value)).collect();
             json!([lane.name, lane.kind.name(), values])
         };
-        let series: Vec<_> = self.lanes.iter().map(series).collect();
+        let series: Vec<_> = self.first.iter().chain(&self.lanes).map(series).collect();
         let data = match &self.axis {
             Axis::Time { begin_ns, column_ns, .. } => {
                 let pieces: Vec<_> = self.pieces.iter().map(PieceLane::data).collect();
@@ -240,6 +243,7 @@ mod tests {
             id: "x",
             title: "Run",
             moments: vec![(2e9, "epoch <2>".into())],
+            first: vec![],
             pieces: vec![],
             lanes: vec![lane],
             axis: Axis::Time { begin_ns: 0.0, total_ns: 4e9, column_ns: 1e9 },

@@ -43,7 +43,8 @@ fn one(id: &'static str, title: &str, class: &'static str, rows: &[&Value], page
     let lanes = [("of the calls", "count"), ("of the bytes", "bytes"), ("of the time", "time_ns")].map(lane);
     page.element("h3", &[], title);
     let marks = (first..=last).map(mark).collect();
-    Lanes { id, title, moments: vec![], pieces: vec![], lanes: lanes.into(), axis: Axis::Marks(marks) }.write(page);
+    Lanes { id, title, moments: vec![], first: vec![], pieces: vec![], lanes: lanes.into(), axis: Axis::Marks(marks) }
+        .write(page);
 }
 
 fn mark(place: usize) -> String {

@@ -6,15 +6,31 @@
 pub mod darshan;
 pub mod dxt;
 pub mod json_file;
+pub mod nsight;
 pub mod parquet;
 pub mod perfetto;
 pub mod strace;
 
+use std::path::Path;
+
 use super::sources::source::Format;
 
 /// A process that several files contain is read from the first of them.
-pub const FORMATS: &[&Format] =
-    &[&perfetto::FORMAT, &parquet::FORMAT, &json_file::FORMAT, &darshan::FORMAT, &dxt::FORMAT, &strace::FORMAT];
+pub const FORMATS: &[&Format] = &[
+    &perfetto::FORMAT,
+    &parquet::FORMAT,
+    &nsight::FORMAT,
+    &json_file::FORMAT,
+    &darshan::FORMAT,
+    &dxt::FORMAT,
+    &strace::FORMAT,
+];
+
+/// Returns the format of a file whose first bytes have a format: another one if its name shows that another program wrote it.
+pub fn by_name(format: &'static Format, path: &Path) -> &'static Format {
+    let is_nsight = *format == parquet::FORMAT && nsight::is_table(path);
+    if is_nsight { &nsight::FORMAT } else { format }
+}
 
 /// Returns the names as a list in a sentence.
 pub fn names() -> String {

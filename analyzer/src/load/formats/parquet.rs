@@ -7,6 +7,7 @@ use arrow::array::{Array, AsArray, MapArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type, Int64Type, UInt8Type};
 use arrow::error::ArrowError;
+use dlio_schemas::devices::{self, DEVICE};
 use dlio_schemas::native::Damage;
 use dlio_schemas::ops::{Arg as Meaning, OPS};
 use dlio_schemas::secrets::masked_text;
@@ -319,6 +320,8 @@ struct Columns {
     depth: Vec<u8>,
     epoch: Vec<i32>,
     step: Vec<i32>,
+    /// Empty if no span is one of a GPU.
+    device: Vec<i32>,
     args: MapArray,
 }
 
@@ -370,6 +373,7 @@ impl Columns {
             depth: depth.as_primitive::<UInt8Type>().values().to_vec(),
             epoch: int32(rows, "epoch")?,
             step: int32(rows, "step")?,
+            device: gpus(rows, args)?,
             args: args.clone(),
         })
     }
@@ -391,6 +395,7 @@ impl Columns {
             depth: self.depth[row],
             epoch: self.epoch[row],
             step: self.step[row],
+            device: self.device.get(row).copied().unwrap_or(ABSENT_32),
             ..Row::new(self.ts[row], self.dur[row].max(0), self.kind[row])
         }
     }
@@ -398,9 +403,7 @@ impl Columns {
     /// Returns the file that a row's bytes came from, for calls with a file on either side.
     fn source(&self, row: usize, catalog: &Catalog) -> Option<u32> {
         OPS.get(self.kind[row] as usize).filter(|info| info.a == Meaning::Source)?;
-        let entries = (!self.args.is_null(row)).then(|| self.args.value(row))?;
-        let (keys, values) = (entries.column(0).as_string_opt::<i32>()?, entries.column(1).as_string_opt::<i32>()?);
-        let path = keys.iter().zip(values).find(|(found, _)| *found == Some(SOURCE))?.1?;
+        let path = argument(&self.args, row, SOURCE)?;
         catalog.file_numbers(std::iter::once(path.into())).pop()
     }
 
@@ -415,6 +418,28 @@ impl Columns {
             into.push(Arg { row: place, key: catalog.text(key.unwrap_or_default()), value });
         }
     }
+}
+
+/// Returns the value of an argument.
+fn argument(args: &MapArray, row: usize, key: &str) -> Option<String> {
+    let entries = (!args.is_null(row)).then(|| args.value(row))?;
+    let (keys, values) = (entries.column(0).as_string_opt::<i32>()?, entries.column(1).as_string_opt::<i32>()?);
+    let (_, value) = keys.iter().zip(values).find(|(found, _)| *found == Some(key))?;
+    value.map(str::to_string)
+}
+
+/// Returns the GPU of each row; empty if no row is a span of one.
+fn gpus(rows: &RecordBatch, args: &MapArray) -> Result<Vec<i32>, ArrowError> {
+    let (cat, texts) = names(rows, "cat")?;
+    let is_of_device: Vec<bool> = texts.iter().map(|cat| devices::is_of_device(cat.as_bytes())).collect();
+    if !is_of_device.contains(&true) {
+        return Ok(Vec::new());
+    }
+    let is_one = |row: usize| cat[row].and_then(|cat| is_of_device.get(cat)) == Some(&true);
+    let device = |row: usize| argument(args, row, DEVICE).and_then(|device| device.parse().ok());
+    Ok((0..rows.num_rows())
+        .map(|row| Some(row).filter(|row| is_one(*row)).and_then(device).unwrap_or(ABSENT_32))
+        .collect())
 }
 
 /// Returns the kind of each row; kinds are few, so each combination is looked up once.

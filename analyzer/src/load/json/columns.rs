@@ -111,6 +111,8 @@ const fn eight(key: &[u8], at: usize) -> u64 {
 
 /// The keys that have a meaning.
 pub mod key {
+    use dlio_schemas::devices;
+
     use super::word;
 
     pub const NAME: u128 = word(b"name");
@@ -145,6 +147,7 @@ pub mod key {
     pub const STR_LEN: u128 = word(b"str_len");
     pub const S_LEN: u128 = word(b"s_len");
     pub const NEWPATH_HASH: u128 = word(b"newpath_hash");
+    pub const DEVICE: u128 = word(devices::DEVICE.as_bytes());
     pub const BYTES: u128 = word(b"bytes");
     pub const RET: u128 = word(b"ret");
     pub const ERRNO: u128 = word(b"errno");

@@ -15,7 +15,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use dlio_schemas::chrome::LOSS;
+use dlio_schemas::chrome::{DEVICE_TRACKS, LOSS, RECORDED_BY};
+use dlio_schemas::devices;
 use dlio_schemas::native::fields::key as fact;
 use dlio_schemas::ops::{Layer, OpInfo};
 use foldhash::fast::{FixedState, RandomState};
@@ -114,7 +115,7 @@ impl List {
 const TORCH_TRACKS: [&[u8]; 3] = [b"Spans", b"Traces", b""];
 
 /// Categories of PyTorch's profiler for events on the tracks of devices, and what stands for the host of these events.
-const DEVICE_CATEGORIES: [&[u8]; 4] = [b"kernel", b"gpu_memcpy", b"gpu_memset", b"gpu_user_annotation"];
+const DEVICE_CATEGORIES: [&[u8]; 5] = [b"kernel", b"gpu_memcpy", b"gpu_memset", b"cuda_sync", b"gpu_user_annotation"];
 const ON_DEVICE: &[u8] = b"\0device";
 
 /// The number of the run to which the device of a profile belongs if a process has the number of that device.
@@ -145,6 +146,8 @@ const INCOMPLETE: &str = "its source was damaged: an unknown number of events is
 struct KnownKind {
     kind: u32,
     call: Option<&'static OpInfo>,
+    /// It is a span of a GPU in a process that used it.
+    on_device: bool,
 }
 
 /// A slice that has started.
@@ -552,18 +555,10 @@ impl JsonParser {
     }
 
     /// Returns the process of another file that is the same as one of this profile: profiles have the numbers of the
-    /// system and its clock. If a process ran several programs, it is the one at that time.
+    /// system and its clock.
     fn traced(&self, pid: i64, host: &[u8], ts: Option<i64>, catalog: &Catalog) -> Option<u32> {
-        let (ts, name) = (ts.filter(|_| self.header.torch && host.is_empty())?, self.header.host.as_deref());
-        let hosts = catalog.hosts();
-        let is_on_it =
-            |number: u32| name.is_none_or(|name| hosts.get(number as usize).is_some_and(|it| it.name == name));
-        let same = catalog.processes_where(|process| {
-            let was_alive =
-                process.start_ts.is_some_and(|start| start <= ts) && process.end_ts.is_none_or(|end| ts <= end);
-            i64::from(process.pid) == pid && was_alive && is_on_it(process.host)
-        });
-        same.last().copied()
+        let ts = ts.filter(|_| self.header.torch && host.is_empty())?;
+        catalog.process_at(pid, ts, self.header.host.as_deref())
     }
 
     /// Returns the name of a process's host.
@@ -584,7 +579,10 @@ impl JsonParser {
         if let Some(known) = self.kinds.get(self.key.as_slice()) {
             return Some(*known);
         }
+        // In a profile of PyTorch each device is a process.
+        let on_device = origin == Origin::Span && !self.header.torch && devices::is_of_device(cat);
         let known = kind(&Json::Text(name).text(), &Json::Text(cat).text(), origin, into.catalog);
+        let known = KnownKind { on_device, ..known };
         self.kinds.insert(self.key.as_slice().into(), known);
         Some(known)
     }
@@ -688,7 +686,7 @@ impl JsonParser {
 
     fn write<'t>(
         &mut self,
-        (proc, tid): (u32, i32),
+        (proc, mut tid): (u32, i32),
         fields: impl Iterator<Item = (&'t [u8], Json<'t>)>,
         mut row: Row,
         known: KnownKind,
@@ -712,8 +710,16 @@ impl JsonParser {
                     let target = into.catalog.path(self.hashed(value, into.catalog));
                     args.push((into.catalog.text(TARGET), Value::Text(into.catalog.text(&target))));
                 }
-                None if into.wanted.args && word(key) != key::HHASH => {
-                    args.push((into.catalog.text(&Json::Text(key).text()), meta(value, into.catalog)));
+                None if known.on_device && key == RECORDED_BY.as_bytes() => {
+                    tid = value.integer().and_then(|thread| thread.try_into().ok()).unwrap_or(tid);
+                }
+                None if word(key) != key::HHASH => {
+                    if known.on_device && word(key) == key::DEVICE {
+                        row.device = value.integer().and_then(|device| device.try_into().ok()).unwrap_or(row.device);
+                    }
+                    if into.wanted.args {
+                        args.push((into.catalog.text(&Json::Text(key).text()), meta(value, into.catalog)));
+                    }
                 }
                 None => {}
             }
@@ -748,7 +754,7 @@ impl JsonParser {
     }
 
     /// Returns a template for events like this one. Excluded are pairs, whose identity is more than numbers, metadata,
-    /// which occurs once, and copies between files, which are rare.
+    /// which occurs once, copies between files, which are rare, and work of GPUs, whose number is both an argument and a column.
     fn template<'a>(&mut self, object: &'a [u8], event: &Event<'a>, into: &Threads) -> Option<Template<'a>> {
         let origin = match event.ph {
             b'X' | b'1' => Origin::Span,
@@ -757,8 +763,8 @@ impl JsonParser {
             _ => return None,
         };
         let known = self.known(event, origin, into).filter(|known| !known.call.is_some_and(has_source))?;
-        if is_of_the_tracer(event) || event.track.is_some() && self.header.torch || event.arg(b"newpath_hash").is_some()
-        {
+        let is_named = known.on_device || event.arg(b"newpath_hash").is_some();
+        if is_of_the_tracer(event) || event.track.is_some() && self.header.torch || is_named {
             return None;
         }
         let (call, dur) = match origin {
@@ -854,7 +860,8 @@ impl JsonParser {
             }
             b"thread_name" => {
                 let proc = self.process(event, into);
-                if self.joined.contains(&proc) {
+                let is_of_device = event.tid >= DEVICE_TRACKS && !self.header.torch;
+                if self.joined.contains(&proc) || is_of_device {
                     return true;
                 }
                 let name = text(b"name").unwrap_or_default();
@@ -963,8 +970,8 @@ fn kind(name: &str, cat: &str, origin: Origin, catalog: &Catalog) -> KnownKind {
     let is_listed = || calls::operation(name).is_some_and(|info| info.layer.name() == layer);
     let is_layer = matches!(layer.as_str(), "posix" | "stdio" | "process") || is_known_by_names(&layer) && is_listed();
     if origin != Origin::Span || !is_layer {
-        return KnownKind { kind: catalog.app_kind(name, cat, origin), call: None };
+        return KnownKind { kind: catalog.app_kind(name, cat, origin), call: None, on_device: false };
     }
     let (kind, call) = calls::kind(name, &layer, catalog);
-    KnownKind { kind, call }
+    KnownKind { kind, call, on_device: false }
 }

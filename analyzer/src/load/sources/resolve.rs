@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
 
 use dlio_schemas::clock::Clock;
+use dlio_schemas::devices::DEVICE;
 use dlio_schemas::evidence::Counters;
 use dlio_schemas::native::columns::{ColumnSet, Events};
 use dlio_schemas::native::names::{NameKind, Names};
@@ -47,6 +48,8 @@ pub struct Resolver {
     texts: HashMap<u32, String>,
     /// The process calls libraries above the file system.
     has_data_sets: bool,
+    /// Metadata of its spans may name a GPU.
+    has_devices: bool,
     /// Kinds of the program's own events, by operation, name and category.
     app_kinds: Mutex<HashMap<AppKey, u32>>,
 }
@@ -103,6 +106,7 @@ impl Resolver {
             files: Vec::new(),
             texts: HashMap::new(),
             has_data_sets: false,
+            has_devices: false,
             app_kinds: Mutex::default(),
         }
     }
@@ -157,6 +161,7 @@ impl Resolver {
         let is_layer = |text: &[u8]| [Layer::Hdf5, Layer::Mpi].iter().any(|layer| text == layer.name().as_bytes());
         let is_library = |kind: NameKind, text: &[u8]| kind == NameKind::Category && is_layer(text);
         self.has_data_sets |= texts().any(|(_, kind, text)| is_library(kind, text));
+        self.has_devices |= texts().any(|(_, kind, text)| kind == NameKind::Text && text == DEVICE.as_bytes());
         self.texts.extend(texts().map(|(id, _, text)| (id, readable(text).into_owned())));
     }
 
@@ -165,9 +170,10 @@ impl Resolver {
         self.keeps_metadata(wanted) && self.has_spans()
     }
 
-    /// Returns `true` if metadata are needed: by SQL, or to count calls of libraries, for which all columns are read.
+    /// Returns `true` if metadata are needed: by SQL, or to count calls of libraries and work of GPUs, for which all columns
+    /// are read.
     fn keeps_metadata(&self, wanted: Wanted) -> bool {
-        wanted.args || self.has_data_sets && wanted.columns == Columns::ALL
+        wanted.args || (self.has_data_sets || self.has_devices) && wanted.columns == Columns::ALL
     }
 
     /// Returns `true` if the process recorded anything itself, to which metadata may belong.
@@ -253,6 +259,7 @@ impl Resolver {
                     let steps = a(i).filter(|_| op != Op::COUNTER && events.known[i]);
                     set_app_row(batch, i, kind, steps);
                     let metas = std::mem::take(&mut metas);
+                    self.set_device(&metas, i, batch);
                     if wanted.args {
                         self.app_args(events, i, metas, batch, catalog);
                     }
@@ -284,6 +291,15 @@ impl Resolver {
         }
         drop(app_kinds);
         batch.retain(&keep);
+    }
+
+    /// Sets the GPU that metadata name.
+    fn set_device(&self, metas: &[Meta], row: usize, batch: &mut Batch) {
+        let is_device = |meta: &&Meta| meta.kind == MetaKind::Int && self.text(meta.key) == DEVICE;
+        let device = metas.iter().find(is_device).filter(|_| self.has_devices);
+        if let Some(device) = device.and_then(|meta| meta.value.try_into().ok()) {
+            batch.set_device(row, device);
+        }
     }
 
     pub fn app_kind(&self, (op, name, category): AppKey, catalog: &Catalog) -> u32 {

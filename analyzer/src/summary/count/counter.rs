@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counted::{Counted, ProcessCount, ThreadCount, UpperLayerTotals, lengthen, row};
 use super::data_sets::DataSetCounter;
+use super::device_times::DeviceId;
 use super::file_traits::FileTraits;
 use super::kinds::{KindTraits, Library, directions};
 use crate::batch::{ABSENT, ABSENT_32, Batch, FAILED};
@@ -347,7 +348,7 @@ impl Counter<'_> {
             self.access(batch, i, (row, traits), batch.ret[i] < 0 && batch.ret[i] != ABSENT);
         } else if traits.span {
             process.compute_ns += if traits.class == Class::Compute { batch.dur[i] as u64 } else { 0 };
-            self.span(traits, interval, thread);
+            self.span((batch, i), traits, interval, thread);
         } else if awaits_file {
             self.file_call(traits, file, interval);
             thread.add_wait_for_requests(interval, named.data && !self.only_writes(file));
@@ -513,9 +514,10 @@ impl Counter<'_> {
         }
     }
 
-    fn span(&mut self, traits: KindTraits, interval: Interval, thread: &mut ThreadCount) {
+    fn span(&mut self, (batch, i): (&Batch, usize), traits: KindTraits, interval: Interval, thread: &mut ThreadCount) {
         if let Some(span) = traits.device {
-            self.counted.devices.span(self.lane_id.proc, span, interval);
+            let device = batch.device.get(i).copied().filter(|device| *device != ABSENT_32);
+            self.counted.devices.span(DeviceId { proc: batch.proc, device }, span, interval);
         } else if traits.profiled {
             self.counted.devices.profiled(self.lane_id.proc, interval);
         }

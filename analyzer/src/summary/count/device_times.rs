@@ -12,12 +12,19 @@ use crate::summary::tree::LaneId;
 /// Lists of intervals, which each thread that reads a trace extends.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct DeviceTimes {
-    /// The work of the devices of a process. A profile has a separate process per device.
-    pub work: BTreeMap<u32, DeviceWork>,
+    pub work: BTreeMap<DeviceId, DeviceWork>,
     /// The threads that wait for batches, for devices, or save.
     pub threads: BTreeMap<LaneId, HostTimes>,
     /// First start and last end of spans of a profiler, by process.
     pub profiled: BTreeMap<u32, (i64, i64)>,
+}
+
+/// A device that a process used. A profile has a separate process per device.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct DeviceId {
+    pub proc: u32,
+    /// Its number, as the process counts devices; `None` if spans do not name it.
+    pub device: Option<i32>,
 }
 
 /// The work of a device. The lists are disjoint and ascending once they are united.
@@ -30,6 +37,8 @@ pub struct DeviceWork {
     pub pageable: Vec<Interval>,
     /// Whole steps, between two events on the stream.
     pub steps: Vec<Interval>,
+    /// Waits of threads for the device, according to a profiler. Calls may show them, too.
+    pub syncs: Vec<Interval>,
     /// Number of waits for a batch that events on the stream timed, and number of kernels.
     pub timed_waits: u64,
     pub kernel_count: u64,
@@ -51,8 +60,8 @@ pub struct HostTimes {
 
 impl DeviceTimes {
     /// Adds a span of a device.
-    pub fn span(&mut self, proc: u32, span: DeviceSpan, interval: Interval) {
-        let work = self.work.entry(proc).or_default();
+    pub fn span(&mut self, id: DeviceId, span: DeviceSpan, interval: Interval) {
+        let work = self.work.entry(id).or_default();
         work.spans += 1;
         work.kernel_count += u64::from(matches!(span, DeviceSpan::Kernel | DeviceSpan::Collective));
         match span {
@@ -64,6 +73,7 @@ impl DeviceTimes {
                 work.pageable.push(interval);
             }
             DeviceSpan::Step => work.steps.push(interval),
+            DeviceSpan::Sync => work.syncs.push(interval),
             DeviceSpan::DataWait => work.timed_waits += 1,
             DeviceSpan::Annotation => {}
         }
@@ -99,8 +109,8 @@ impl DeviceTimes {
     }
 
     pub fn merge(&mut self, other: DeviceTimes) {
-        for (proc, mut theirs) in other.work {
-            let work = self.work.entry(proc).or_default();
+        for (id, mut theirs) in other.work {
+            let work = self.work.entry(id).or_default();
             work.timed_waits += theirs.timed_waits;
             work.kernel_count += theirs.kernel_count;
             work.spans += theirs.spans;
@@ -118,8 +128,14 @@ impl DeviceTimes {
 }
 
 impl DeviceWork {
-    fn lists(&mut self) -> [&mut Vec<Interval>; 5] {
-        [&mut self.kernels, &mut self.collectives, &mut self.copies, &mut self.pageable, &mut self.steps]
+    /// Returns `true` if the device did anything.
+    pub fn is_some(&self) -> bool {
+        [&self.kernels, &self.collectives, &self.copies, &self.steps].iter().any(|list| !list.is_empty())
+    }
+
+    fn lists(&mut self) -> [&mut Vec<Interval>; 6] {
+        let DeviceWork { kernels, collectives, copies, pageable, steps, syncs, .. } = self;
+        [kernels, collectives, copies, pageable, steps, syncs]
     }
 }
 

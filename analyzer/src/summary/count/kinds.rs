@@ -1,5 +1,6 @@
 //! Kinds of events, classified for counting: which are I/O, waits, opens, training.
 
+use dlio_schemas::devices;
 use dlio_schemas::ops::{Class, Layer};
 
 use super::epochs::Part;
@@ -283,20 +284,23 @@ pub enum DeviceSpan {
     Step,
     /// A wait for a batch, between two events on the stream of the model.
     DataWait,
+    /// A wait of a thread for a device.
+    Sync,
     /// A range that the program named. The device may be idle in it.
     Annotation,
 }
 
 /// Spans of devices, by category in any case: those of PyTorch's profiler, where each device is a process and its streams
 /// are threads, and those of dlio, which belong to the process that uses the device.
-const DEVICE_SPANS: [(&str, DeviceSpan); 7] = [
-    ("kernel", DeviceSpan::Kernel),
-    ("gpu_memcpy", DeviceSpan::Copy),
-    ("gpu_memset", DeviceSpan::Kernel),
+const DEVICE_SPANS: [(&str, DeviceSpan); 8] = [
+    (devices::KERNEL, DeviceSpan::Kernel),
+    (devices::COPY, DeviceSpan::Copy),
+    (devices::SET, DeviceSpan::Kernel),
     ("gpu_user_annotation", DeviceSpan::Annotation),
     ("cuda_profiler_range", DeviceSpan::Annotation),
-    ("gpu_idle", DeviceSpan::DataWait),
-    ("gpu", DeviceSpan::Step),
+    (devices::SYNC, DeviceSpan::Sync),
+    (devices::DATA_WAIT, DeviceSpan::DataWait),
+    (devices::STEP, DeviceSpan::Step),
 ];
 
 /// The spans of dlio between events on a stream. Programs use their category for spans of the host, too.
@@ -305,6 +309,9 @@ const DEVICE_WAIT: &str = "gpu.data_wait";
 
 /// The prefix of NCCL's and RCCL's kernels.
 const NCCL: &str = "nccl";
+
+/// The start of the name under which PyTorch's profiler shows a stream that waits for an event.
+const STREAM_WAIT: &str = "Stream Wait";
 
 /// Part of the names of copies of memory that is not pinned: `Memcpy HtoD (Pageable -> Device)`.
 const PAGEABLE: &str = "Pageable";
@@ -323,6 +330,8 @@ pub fn device_span(kind: &Kind) -> Option<DeviceSpan> {
         DeviceSpan::Step => (*kind.name == *DEVICE_STEP).then_some(DeviceSpan::Step),
         DeviceSpan::DataWait => (*kind.name == *DEVICE_WAIT).then_some(DeviceSpan::DataWait),
         DeviceSpan::Kernel if kind.name.starts_with(NCCL) => Some(DeviceSpan::Collective),
+        // The host continues, and only a stream waits.
+        DeviceSpan::Sync if kind.name.starts_with(STREAM_WAIT) => Some(DeviceSpan::Annotation),
         DeviceSpan::Copy if kind.name.contains(PAGEABLE) => Some(DeviceSpan::PageableCopy),
         other => Some(*other),
     }

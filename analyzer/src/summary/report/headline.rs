@@ -110,6 +110,8 @@ pub enum Bottleneck {
     GpuBound,
     /// The GPU is idle for a large part of the training, but not for data.
     GpuIdle,
+    /// Each GPU of a process is idle for a large part of the training, while another one works.
+    GpusTakeTurns,
     NotDataBound,
     NoTraining,
     NoEvents,
@@ -177,6 +179,7 @@ impl Bottleneck {
             Bottleneck::GpuInReaders => "GPU-BOUND READERS",
             Bottleneck::GpuBound => "GPU-BOUND",
             Bottleneck::GpuIdle => "GPU IDLE, NOT FOR DATA",
+            Bottleneck::GpusTakeTurns => "GPUS TAKE TURNS",
             Bottleneck::NotDataBound => "NOT DATA-BOUND",
             Bottleneck::NoTraining => "NO TRAINING",
             Bottleneck::NoEvents => "NO EVENTS",
@@ -206,6 +209,7 @@ impl Bottleneck {
             ComputeBound,
             GpuBound,
             GpuIdle,
+            GpusTakeTurns,
             NotDataBound,
             NoTraining,
             NoEvents,
@@ -381,15 +385,15 @@ fn of_training(summary: &Summary, waits: &Waits) -> Headline {
         (waits.sum_share(|group| group.unknown_wait_ns), Bottleneck::Unknown),
     ];
     // A wait of the host costs no more than the time in which the GPU had no work.
-    let limit = waits.gpus.map_or(1.0, |gpus| gpus.idle_share());
+    let limit = waits.gpus.as_ref().map_or(1.0, Gpus::idle_share);
     let others = others.map(|(part, bottleneck)| (part.min(limit), bottleneck));
     let largest = others.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(part, _)| *part >= FREE);
-    let on_gpu = || waits.gpus.and_then(|gpus| of_gpus(&gpus, waits));
+    let on_gpu = || waits.gpus.as_ref().and_then(|gpus| of_gpus(gpus, waits));
     match largest {
         _ if let Some(ranks) = waits.victims_of_more(data.max(largest.map_or(0.0, |(part, _)| part))) => {
             of_victims(waits, ranks)
         }
-        _ if data < FREE && waits.gpus.is_some_and(|gpus| gpus.are_busy()) => {
+        _ if data < FREE && waits.gpus.as_ref().is_some_and(Gpus::are_busy) => {
             on_gpu().unwrap_or_else(|| of_none(summary, waits))
         }
         Some((_, Bottleneck::OwnWork)) if data >= FREE && waits.readers_set_pace() => of_data(waits, data),
@@ -413,7 +417,7 @@ fn certainty(waits: &Waits) -> Certainty {
 }
 
 fn certainty_text(waits: &Waits) -> &'static str {
-    match (certainty(waits), waits.gpus) {
+    match (certainty(waits), &waits.gpus) {
         (Certainty::Measured, Some(_)) => "measured by spans and the GPU's clock",
         (Certainty::Measured, None) => "measured by spans",
         (Certainty::Inferred, Some(_)) => "inferred from calls, with the GPU's clock",
@@ -517,7 +521,11 @@ fn of_gpus(gpus: &Gpus, waits: &Waits) -> Option<Headline> {
     };
     let (bottleneck, text, share, why) = if gpus.are_busy() {
         let (idle, data) = (gpus.shown(sum.idle_ns), gpus.mean(sum.idle_data_ns));
-        let why = format!("The GPU was idle for {idle}, {data} of that while {noun} waited for data{hidden}.");
+        let idle = format!("idle for {idle}, {data} of that while {noun} waited for data{hidden}");
+        let why = match gpus.turns() {
+            Some(each) => format!("{each}; all of them were {idle}."),
+            None => format!("The GPU was {idle}."),
+        };
         (Bottleneck::GpuBound, text(Bottleneck::GpuBound.title(), busy, "busy"), busy, why)
     } else if rest >= FREE {
         let partly = if rest < LIMITING { "PARTLY " } else { "" };
@@ -529,17 +537,31 @@ fn of_gpus(gpus: &Gpus, waits: &Waits) -> Option<Headline> {
             _ => String::new(),
         };
         let why = format!(
-            "The GPU was busy for {}{}; for {} the host had not launched work{synced}{hidden}.",
-            if sum.by_kernels { "" } else { "at most " },
-            gpus.shown(sum.busy_ns),
+            "{}; for {} the host had not launched work{synced}{hidden}.",
+            gpus.busy(),
             gpus.shown(sum.idle_rest_ns)
         );
         let title = format!("{partly}{}", Bottleneck::GpuIdle.title());
         (Bottleneck::GpuIdle, text(&title, rest, "idle without work"), rest, why)
     } else {
-        return None;
+        return in_turns(gpus, noun, &hidden);
     };
     Some(Headline { share: Some(share), certainty: Certainty::Measured, text, ..Headline::new(bottleneck, why) })
+}
+
+/// Returns the headline of GPUs of one process that are idle while others of it work; `None` if they are not.
+fn in_turns(gpus: &Gpus, noun: &str, hidden: &str) -> Option<Headline> {
+    let (each, idle) = (gpus.turns()?, gpus.mean_idle_share());
+    if idle < FREE {
+        return None;
+    }
+    let partly = if idle < LIMITING { "PARTLY " } else { "" };
+    let (title, part) = (Bottleneck::GpusTakeTurns.title(), Unit::Share.text(idle));
+    let text = format!(
+        "{partly}{title}: each GPU was idle for {part} of {noun} on average, mostly while another one worked (measured)"
+    );
+    let headline = Headline::new(Bottleneck::GpusTakeTurns, format!("{each}{hidden}."));
+    Some(Headline { share: Some(idle), certainty: Certainty::Measured, text, ..headline })
 }
 
 /// Returns the headline of ranks that wait for one of them, which does something that the trace does not show.
@@ -617,7 +639,7 @@ fn of_data(waits: &Waits, part: f64) -> Headline {
         let slowest = waits.slowest().map_or("the slowest one".into(), |(who, _)| format!("{who}, the slowest one,"));
         why += &format!("; ranks that wait for {slowest} lose up to {}", Unit::Share.text(part));
     }
-    if let Some(gpus) = waits.gpus.filter(Gpus::hides) {
+    if let Some(gpus) = waits.gpus.as_ref().filter(|gpus| gpus.hides()) {
         why += &format!("; {}", gpus.hidden());
     }
     if let Some(others) = waits.waiting_ranks() {

@@ -28,6 +28,7 @@ pub mod flat;
 pub mod folders;
 pub mod functions;
 mod gpu;
+pub mod gpu_course;
 pub mod hdf5;
 pub mod headline;
 pub mod heat;

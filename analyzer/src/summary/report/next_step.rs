@@ -234,6 +234,10 @@ impl Bottleneck {
                 "launch work sooner: do not wait for the GPU in each step (loss.item(), prints), compile the model or use CUDA graphs, \
                  or use larger batches"
             }
+            Bottleneck::GpusTakeTurns => {
+                "let the GPUs of the process work at the same time: one rank per GPU (DistributedDataParallel), or more \
+                 micro-batches in a pipeline of model parts"
+            }
             Bottleneck::SynchronizationBound => "find the rank or server that the others wait for: --section waits",
             _ => "see the longest waits and their causes: --section waits",
         }

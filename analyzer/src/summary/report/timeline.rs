@@ -7,6 +7,7 @@ use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::{bytes, time};
 use crate::summary::groups::lanes::Track;
+use crate::summary::report::gpu_course::{GpuCourse, gpus};
 use crate::summary::report::host_course::{self, Columns, HostCourse};
 use crate::summary::report::layout::{bars, heading, pairs};
 use crate::summary::report::wait_pieces::{TrainerPieces, pieces};
@@ -42,6 +43,9 @@ pub struct Timeline {
     pub waits: Vec<TrainerPieces>,
     /// Sampled counters of the hosts.
     pub hosts: Vec<HostCourse>,
+    /// GPUs of trainers. Without one, the field is absent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<GpuCourse>,
 }
 
 /// The largest number of columns.
@@ -67,7 +71,9 @@ impl Section for Timeline {
         (`start_ts`, `end_ts`, `waits`, `wait_ns`, `causes`; `kind` and `made_by` of the longest); `hosts`, at most \
         four that were sampled: `host`, `cores`, and by column `cpu_busy_ns` (summed over CPUs), `throttled_ns` (of \
         the control group), `refaults`, and of the three `devices` with the most bytes `device`, `read_bytes`, \
-        `write_bytes` and `busy_ns` (growth between samples, spread evenly; `null` without samples)";
+        `write_bytes` and `busy_ns` (growth between samples, spread evenly; `null` without samples); `gpus` of the trainers, \
+        at most 16 (absent if no GPU was timed): `rank`, `trainer`, `pid`, `device`, and by column `busy_ns` (kernels and \
+        copies; upper bounds without kernels) and `collective_ns` (only kernels of communication)";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let Some(grid) = Grid::of(analysis, COLUMNS) else { return Timeline::default() };
@@ -93,6 +99,7 @@ impl Section for Timeline {
                 .bounds()
                 .map_or_else(Vec::new, |bounds| pieces(&analysis.measured.waits, &trace.catalog.processes(), bounds)),
             hosts: host_course::hosts(trace, grid.columns()),
+            gpus: gpus(analysis, trace, grid.columns()),
         }
     }
 

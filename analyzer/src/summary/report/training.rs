@@ -48,7 +48,9 @@ impl Section for Training {
         events delimit steps, and `busy_ns` is an upper bound), `busy_ns`, `collective_ns` (only kernels of \
         communication), `copy_ns` (only copies), `pageable_ns`, `kernels`, `hidden_ns` (waits for data while it was \
         busy), `idle_ns` with its parts `idle_data_ns`, `idle_save_ns`, `idle_rest_ns`, `sync_ns` and `syncs` (calls \
-        in which the training thread waited for it), `timed_wait_ns` of `wait_ns`), `start_ts`, `startup_ns` \
+        in which the training thread waited for it, and waits of its process that only CUPTI shows), `timed_wait_ns` of `wait_ns`, and of `each` of its GPUs `device` (its \
+        number; `null` if unknown), `busy_ns`, `collective_ns`, `idle_ns`, `kernels`; several GPUs are busy while one of \
+        them is, and idle while all are), `start_ts`, `startup_ns` \
         (since the process started, within the run; `null` with a time filter, which cuts that off), `startup_causes` \
         (the training thread before the training, nanoseconds by cause), `trained_ns`, \
         `waited_ns` (for batches, without `hidden_ns`), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, readers starting, then \

@@ -205,7 +205,8 @@ fn culprit<'a>(groups: &[&'a RankGroup]) -> Option<(&'a RankGroup, Vec<&'a RankG
 fn waited_for(group: &RankGroup, one: &RankGroup) -> i64 {
     let longer = if group.inferred { group.communicated_ns - one.communicated_ns } else { 0 };
     // Kernels of communication spin until all ranks have arrived.
-    let on_device = group.device.zip(one.device).map_or(0, |(group, one)| group.collective_ns - one.collective_ns);
+    let collective = |group: &RankGroup| group.device.as_ref().map(|device| device.collective_ns);
+    let on_device = collective(group).zip(collective(one)).map_or(0, |(group, one)| group - one);
     group.waited_for(one.proc).max(longer).max(on_device)
 }
 
@@ -388,7 +389,7 @@ impl Waits<'_> {
     fn hidden_by_gpu(&self) -> Option<String> {
         let is_worth = self.lost() >= FREE && self.groups.iter().any(|group| group.gpu_untimed);
         is_worth.then(|| {
-            let timed = self.groups.iter().filter_map(|group| group.device).reduce(|a, b| a + b);
+            let timed = self.groups.iter().filter_map(|group| group.device.clone()).reduce(|a, b| a + b);
             let timed = timed.map_or("does not time".into(), |timed| {
                 format!("times during only {} of its waits", share(timed.timed_wait_ns, timed.wait_ns))
             });

@@ -117,7 +117,7 @@ fn pipeline(analysis: &Analysis, trace: &Trace, groups: &[RankGroup]) -> Result<
     if group.gpu_untimed {
         return Err("a GPU was used and nothing in the trace timed it all the time: its work may hide waits".into());
     }
-    if group.device.is_some_and(|device| device.hidden_ns as f64 >= HIDDEN * group.trained_ns as f64) {
+    if group.device.as_ref().is_some_and(|device| device.hidden_ns as f64 >= HIDDEN * group.trained_ns as f64) {
         return Err("work of the GPU hides a part of the waits, and the replay covers only the host".into());
     }
     if !analysis.filter.takes_whole_runs() {

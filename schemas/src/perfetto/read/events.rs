@@ -3,6 +3,7 @@
 use super::annotations::Slots;
 use super::interned::{AnnotationName, Category, EventName, Interned};
 use super::{NameIds, Reader, Take, name_id};
+use crate::event::devices;
 use crate::event::ops::{Layer, Op};
 use crate::event::record::{DEPTH_MAX, MetaKind, Record, STEP_NONE, pack_steps, word};
 use crate::export::key::Key;
@@ -109,6 +110,9 @@ impl Reader {
                 if !self.without_metadata {
                     self.slots.fill_metadata(time, ours, &mut metadata);
                     metadata.iter_mut().for_each(|meta| self.retype_text(meta));
+                } else if event.category.is_some_and(|category| self.is_of_device(category.id)) {
+                    // Work of GPUs is counted by its metadata.
+                    self.slots.fill_others(time, &mut metadata);
                 }
                 self.slots.fill_span(&mut record, event.counter)
             }
@@ -129,6 +133,10 @@ impl Reader {
         }
         record.word = word(op, depth, known, 0);
         Open { record, metadata, unfinished: self.slots.has(Key::Unfinished) }
+    }
+
+    fn is_of_device(&self, category: u32) -> bool {
+        self.names.get(category).is_some_and(|(_, text)| devices::is_of_device(text))
     }
 
     /// Files and texts are interned in one table, and treated as files until a span defines otherwise.

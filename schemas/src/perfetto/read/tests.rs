@@ -459,3 +459,31 @@ fn non_trace_is_reported_as_broken() {
         assert!(batches.is_empty() && reader.damaged > 0, "{bytes:?}");
     }
 }
+
+#[test]
+fn work_of_gpus_is_drawn_on_their_tracks_and_read_as_that_of_its_threads() {
+    let image = crate::export::device_tracks::example();
+    let bytes = exported(&image, Compression::None);
+    let (batches, reader) = read_all(&bytes);
+    assert_eq!(all_rows(&batches, &reader), native_rows(&image));
+    let named = |text: &str| bytes.windows(text.len()).filter(|part| *part == text.as_bytes()).count();
+    // Two threads describe the tracks of their own work.
+    assert_eq!((named("GPU 0"), named("GPU 1"), named("stream 7 (2)"), named("steps of stream 7")), (1, 1, 1, 1));
+    assert_eq!(named("in flight"), 0);
+}
+
+#[test]
+fn readers_that_want_no_metadata_still_learn_the_gpu() {
+    let bytes = exported(&crate::export::device_tracks::example(), Compression::None);
+    let mut reader = Reader { without_metadata: true, ..Reader::default() };
+    let mut devices = Vec::new();
+    let mut take = |batch: Batch| {
+        let is_device = |i: &usize| batch.names.text(batch.events.file[*i]).is_some_and(|name| name == "device");
+        let metas = (0..batch.events.len()).filter(|i| batch.events.op[*i] == Op::META.0).filter(is_device);
+        devices.extend(metas.map(|i| batch.events.a[i]));
+    };
+    reader.read(&bytes, &mut take);
+    reader.finish(&mut take);
+    devices.sort_unstable();
+    assert_eq!(devices, [0, 0, 1, 1]);
+}

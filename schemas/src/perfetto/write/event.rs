@@ -35,6 +35,8 @@ pub(super) struct State {
     /// Counters, by the ids of their names.
     pub(super) counters: Numbers,
     pub(super) lanes: Numbers,
+    /// Tracks of GPUs.
+    pub(super) tracks: BTreeSet<u64>,
     pub(super) templates: Templates,
 }
 
@@ -187,6 +189,14 @@ pub(super) fn put_slice(
     let out = packer.out();
     let iids = intern(out, thread.head, state, call, names);
     put_pair(out, &mut Short, thread.head, state, call, &CallAnnotations { iids, lane, flows });
+}
+
+/// Writes a span on a track of its process.
+#[cold]
+pub(super) fn put_on_track(out: &mut Message, thread: &mut Thread, call: &Call, track: u64, names: &Names) {
+    let state = thread.state.as_mut().expect("introduced");
+    let iids = intern(out, thread.head, state, call, names);
+    put_pair(out, &mut Short, thread.head, state, call, &CallAnnotations { iids, lane: Some(track), flows: &[] });
 }
 
 /// Writes a call like the last one of its shape. Returns `false` if there are too many shapes.

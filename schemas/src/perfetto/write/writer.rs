@@ -20,7 +20,8 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::activity::{Activity, FileCall};
-use super::event::{Thread, introduce, put_counter, put_instant, put_slice};
+use super::devices::put_work;
+use super::event::{Thread, introduce, put_counter, put_instant, put_slice, put_without_track};
 use super::process_packets::{
     Flows, Head, Process, moved, put_activity, put_attributes, put_chapter, put_clocks, put_complete, put_life,
     put_machine, put_packet, put_process_instant, put_process_track, thread_names,
@@ -28,9 +29,10 @@ use super::process_packets::{
 use super::waits;
 use crate::event::clock::Clock;
 use crate::event::ops::Op;
+use crate::export::device_tracks::DeviceTrack;
 use crate::export::exporter::{Call, Calls, DrawnAct, DrawnWait, Exporter, ProcessId, Sink, Summary, unfinished};
 use crate::export::key::hash;
-use crate::export::lanes::Lanes;
+use crate::export::lanes::{Lanes, Placement};
 use crate::machine::tracks::Tracks;
 use crate::native::columns::Events;
 use crate::native::fields::{Fields, key};
@@ -62,6 +64,8 @@ pub struct Writer<'a> {
     packer: Packer<'a>,
     processes: Vec<Process>,
     threads: BTreeMap<(ProcessId, u32), Thread>,
+    /// Several threads may record work of one GPU.
+    devices: BTreeMap<(ProcessId, DeviceTrack), Lanes>,
     sequences: u64,
     chapter_ends: u64,
     packed: u64,
@@ -205,6 +209,7 @@ impl<'a> Writer<'a> {
             packer: Packer::new(sink, options.compression)?,
             processes: Vec::new(),
             threads: BTreeMap::new(),
+            devices: BTreeMap::new(),
             sequences: 0,
             chapter_ends: CHAPTER,
             packed: 0,
@@ -225,6 +230,7 @@ impl<'a> Writer<'a> {
         put_activity(self.packer.out(), owner.head, owner.uuid, &activity);
         owner.is_complete = true;
         self.threads.retain(|(owner, _), _| *owner != process);
+        self.devices.retain(|(owner, _), _| *owner != process);
         self.flush()?;
         put_complete(self.packer.out(), &self.processes[process.0]);
         self.packer.flush_raw()
@@ -324,7 +330,21 @@ impl<'a> Writer<'a> {
         match call.op {
             Op::COUNTER => put_counter(self.packer.out(), owner, thread, call, names),
             Op::INSTANT | Op::LOST => put_instant(self.packer.out(), thread, call, &flows, names),
-            _ => put_slice(&mut self.packer, owner, thread, call, &flows, names),
+            _ => match DeviceTrack::of(call, names) {
+                Some(track) => {
+                    let lanes = self.devices.entry((process, track)).or_default();
+                    let lane = match lanes.place(call.begin, call.end, 0) {
+                        Placement::Track => Some(0),
+                        Placement::Lane(lane) => Some(lane + 1),
+                        Placement::NoTrack => None,
+                    };
+                    match lane {
+                        Some(lane) => put_work(self.packer.out(), owner, thread, (track, lane), call, names),
+                        None => put_without_track(self.packer.out(), thread, call, &flows, names),
+                    }
+                }
+                None => put_slice(&mut self.packer, owner, thread, call, &flows, names),
+            },
         }
         // A batch is small compared with the collected packets, but the names in it are not limited.
         if self.packer.out().0.len() >= 2 * GATHERED { self.flush() } else { Ok(()) }

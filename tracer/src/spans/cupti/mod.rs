@@ -1,5 +1,5 @@
 //! Work of a GPU, as NVIDIA's library for profilers (CUPTI) reports it: kernels, copies, sets and replays of graphs become
-//! spans with the time of the device.
+//! spans with the time of the device, and so do waits of the host for it.
 //!
 //! ```text
 //! client    registration with CUPTI, buffers, the end
@@ -10,6 +10,7 @@
 //! A thread of CUPTI records these spans, and they do not count as its time. The categories are those of PyTorch's
 //! profiler.
 
+use dlio_schemas::devices;
 use dlio_schemas::native::names::NameKind;
 use dlio_schemas::ops::{Layer, Op};
 
@@ -32,6 +33,7 @@ static COPY: Number = Number::new();
 static SET: Number = Number::new();
 static GRAPH: Number = Number::new();
 static DEVICE: Number = Number::new();
+static SYNC: Number = Number::new();
 static STREAM: Number = Number::new();
 static BYTES: Number = Number::new();
 
@@ -45,14 +47,20 @@ fn record(activity: &Activity, times: &Times) -> bool {
         return false;
     };
     let (name, category, bytes) = match activity.what {
-        What::Kernel(name) => (Message::Bytes(name).number(), KERNEL.get(NameKind::Category, "kernel"), None),
-        What::Graph => (GRAPH.get(NameKind::Span, "graph"), KERNEL.get(NameKind::Category, "kernel"), None),
-        What::Copy(copy) => (copy.number(), COPY.get(NameKind::Category, "gpu_memcpy"), Some(copy.bytes)),
-        What::Set(set) => (set.number(), SET.get(NameKind::Category, "gpu_memset"), Some(set.bytes)),
+        What::Kernel(name) => (Message::Bytes(name).number(), KERNEL.get(NameKind::Category, devices::KERNEL), None),
+        What::Graph => (GRAPH.get(NameKind::Span, "graph"), KERNEL.get(NameKind::Category, devices::KERNEL), None),
+        What::Copy(copy) => (copy.number(), COPY.get(NameKind::Category, devices::COPY), Some(copy.bytes)),
+        What::Sync(name) => {
+            let name = library_calls::intern(NameKind::Span, name.as_bytes());
+            (name, SYNC.get(NameKind::Category, devices::SYNC), None)
+        }
+        What::Set(set) => (set.number(), SET.get(NameKind::Category, devices::SET), Some(set.bytes)),
     };
-    let place =
-        [counted(&DEVICE, "device", activity.device.into()), counted(&STREAM, "stream", activity.stream.into())];
-    app::put_meta(&place, start);
+    let device = activity.device.map(|device| counted(&DEVICE, devices::DEVICE, device.into()));
+    // A wait for a whole context has no stream.
+    let stream = (activity.stream != u32::MAX).then(|| counted(&STREAM, devices::STREAM, activity.stream.into()));
+    app::put_meta(device.as_slice(), start);
+    app::put_meta(stream.as_slice(), start);
     app::put_meta(bytes.map(|bytes| counted(&BYTES, "bytes", bytes as i64)).as_slice(), start);
     Done { start, duration: end - start }.record(Op::SPAN, name, category as i32, (NO_STEPS, false), 0, 0);
     true

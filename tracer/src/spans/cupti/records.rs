@@ -10,16 +10,18 @@ use crate::spans::library_calls;
 pub const COPY: u32 = 1;
 pub const SET: u32 = 2;
 pub const KERNEL: u32 = 10;
+pub const SYNC: u32 = 38;
 pub const GRAPH: u32 = 51;
-pub const KINDS: [u32; 4] = [KERNEL, COPY, SET, GRAPH];
+pub const KINDS: [u32; 5] = [KERNEL, COPY, SET, GRAPH, SYNC];
 
-/// Work of a device, with its times in nanoseconds of CUPTI's clock.
+/// Work of a device, or a wait of the host for it, with its times in nanoseconds of CUPTI's clock.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Activity {
     pub what: What,
     pub start: u64,
     pub end: u64,
-    pub device: u32,
+    /// Records of waits do not name the device.
+    pub device: Option<u32>,
     pub stream: u32,
 }
 
@@ -31,6 +33,8 @@ pub enum What {
     Graph,
     Copy(Copying),
     Set(Setting),
+    /// A wait of the host, by its name.
+    Sync(&'static str),
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -53,7 +57,8 @@ pub fn parse(record: &[u8]) -> Option<Activity> {
     let word = |at: usize| Some(u64::from_ne_bytes(record.get(at..at + 8)?.try_into().ok()?));
     let half = |at: usize| Some(u32::from_ne_bytes(record.get(at..at + 4)?.try_into().ok()?));
     let activity = |what: What, [start, end, device, stream]: [usize; 4]| {
-        Some(Activity { what, start: word(start)?, end: word(end)?, device: half(device)?, stream: half(stream)? })
+        let (device, stream) = (Some(half(device)?), half(stream)?);
+        Some(Activity { what, start: word(start)?, end: word(end)?, device, stream })
     };
     match half(0)? {
         KERNEL => {
@@ -70,6 +75,21 @@ pub fn parse(record: &[u8]) -> Option<Activity> {
             activity(What::Set(Setting { bytes: word(8)?, memory }), [16, 24, 32, 40])
         }
         GRAPH => activity(What::Graph, [8, 16, 24, 36]),
+        SYNC => {
+            let (start, end, stream, what) = (word(8)?, word(16)?, half(32)?, What::Sync(waiting(half(4)?)?));
+            Some(Activity { what, start, end, device: None, stream })
+        }
+        _ => None,
+    }
+}
+
+/// The kinds of waits of the host, `CUpti_ActivitySynchronizationType`, as PyTorch's profiler names them. A stream that waits
+/// for an event does not stop the host.
+fn waiting(kind: u32) -> Option<&'static str> {
+    match kind {
+        1 => Some("Event Sync"),
+        3 => Some("Stream Sync"),
+        4 => Some("Context Sync"),
         _ => None,
     }
 }
@@ -154,15 +174,18 @@ mod tests {
                 What::Set(set),
             ),
             (GRAPH, vec![(8, &start[..]), (16, &end), (24, &device), (36, &stream)], What::Graph),
+            (SYNC, vec![(4, &[3, 0, 0, 0][..]), (8, &start), (16, &end), (32, &stream)], What::Sync("Stream Sync")),
         ];
         for (kind, fields, what) in cases {
             let record = record(kind, &fields);
             let last = fields.iter().map(|(at, bytes)| at + bytes.len()).max().unwrap();
-            let expected = Activity { what, start: 5, end: 9, device: 3, stream: 7 };
+            let device = (kind != SYNC).then_some(3);
+            let expected = Activity { what, start: 5, end: 9, device, stream: 7 };
             assert_eq!(parse(&record[..last]), Some(expected));
             (0..last).for_each(|length| assert_eq!(parse(&record[..length]), None, "{kind} cut at {length}"));
         }
         assert_eq!(parse(&record(5, &[])), None);
+        assert_eq!(parse(&record(SYNC, &[(4, &[2, 0, 0, 0])])), None, "a stream waits, not the host");
     }
 
     #[test]

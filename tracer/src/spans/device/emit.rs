@@ -1,5 +1,6 @@
 //! The spans and the count that are recorded.
 
+use dlio_schemas::devices;
 use dlio_schemas::native::names::NameKind;
 
 use super::device_clock::DeviceClock;
@@ -51,18 +52,19 @@ pub fn intervals(intervals: &[Interval], device_clock: &DeviceClock, device: i64
         let age = anchor.boot_ns as i64 - device_clock.host_ns(interval.start);
         let start = anchor.ticks.wrapping_sub_signed(ticks(age));
         let (name, category) = match interval.kind {
-            Kind::Step => (STEP.get(NameKind::Span, "gpu.step"), BUSY.get(NameKind::Category, "gpu")),
+            Kind::Step => (STEP.get(NameKind::Span, "gpu.step"), BUSY.get(NameKind::Category, devices::STEP)),
             Kind::DataWait => {
-                (DATA_WAIT.get(NameKind::Span, "gpu.data_wait"), IDLE.get(NameKind::Category, "gpu_idle"))
+                (DATA_WAIT.get(NameKind::Span, "gpu.data_wait"), IDLE.get(NameKind::Category, devices::DATA_WAIT))
             }
         };
-        let meta = [counted(&DEVICE, "device", device), counted(&STREAM, "stream", interval.stream)];
+        let meta = [counted(&DEVICE, devices::DEVICE, device), counted(&STREAM, devices::STREAM, interval.stream)];
         app::elsewhere((name, category), interval.steps, (start, ticks(interval.end - interval.start) as u64), &meta);
     }
 }
 
 /// Records the number of calls of `next()` for which the device's wait is unknown.
 pub fn unresolved(count: u64) {
-    let (name, category) = (UNRESOLVED.get(NameKind::Span, "gpu.unresolved"), IDLE.get(NameKind::Category, "gpu_idle"));
+    let category = IDLE.get(NameKind::Category, devices::DATA_WAIT);
+    let name = UNRESOLVED.get(NameKind::Span, "gpu.unresolved");
     app::instant(name, category, NO_STEPS, &[counted(&COUNT, "count", count as i64)]);
 }
