@@ -211,7 +211,7 @@ impl Report {
         for row in 0..rows.num_rows() {
             let (start, end) = (columns.start[row], columns.end[row]);
             let is_mark = table == Table::Ranges && end == ABSENT;
-            // What was still running at the end of the report has no end.
+            // Work that was still running at the end of the report has no end.
             if start == ABSENT || end == ABSENT && !(is_mark && columns.at("eventType", row) == MARK) {
                 into.broken += u64::from(!is_mark);
                 continue;

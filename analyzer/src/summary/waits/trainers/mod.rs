@@ -304,7 +304,7 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
         };
         found.iter().filter(is_its).any(|other| is_served(other, trainer))
     };
-    // A program that only makes data for another one beside it does not train.
+    // A program that only makes data for another program does not train.
     let supplies = |trainer: &TrainerWaits| {
         let own = trainer.lane.proc;
         !has_rank(trainer.lane)
