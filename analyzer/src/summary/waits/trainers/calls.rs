@@ -44,6 +44,9 @@ fn is_blocked_send(step: &Step) -> bool {
 /// in this many of a step.
 const PREPARING: i64 = 5;
 
+/// While readers prepare data, a trainer works for less than one part in this many of the time.
+const WAITING: i64 = 20;
+
 fn median(times: &[i64]) -> i64 {
     let mut times = times.to_vec();
     times.sort_unstable();
@@ -122,8 +125,10 @@ impl Trainer<'_, '_> {
         let (mut until, mut start) = (0, None);
         for (at, wait) in data.iter().enumerate() {
             if at > until && at >= WAITS_MIN && at + WAITS_MIN <= works.len() {
-                let (before, after) = (median(&works[..at - 1]), median(&works[at..]));
-                start = if after >= WORK_NS && PREPARING * before < after { Some(wait.start) } else { start };
+                let (before, after) = (&works[..at - 1], &works[at..]);
+                let only_waits = WAITING * before.iter().sum::<i64>() < data[at - 1].end - data[0].start;
+                let are_unlike = median(after) >= WORK_NS && PREPARING * median(before) < median(after);
+                start = if only_waits && are_unlike { Some(wait.start) } else { start };
             }
             until = until.max(reader(wait).map_or(0, |reader| last[&reader]));
         }
