@@ -155,6 +155,8 @@ pub(super) struct Waits<'a> {
     pub(super) io: Option<i64>,
     /// The causes of the wait; `None` if the trace does not show who ended it.
     pub(super) causes: Option<Parts>,
+    /// `true` if the causes are those of the slowest trainers.
+    of_slowest: bool,
     /// The reason why no CPU was free, if readers waited for one.
     pub(super) shortage: Option<Shortage>,
     /// The GPUs of these trainers, if they were timed.
@@ -176,7 +178,9 @@ pub(super) fn waits(groups: &[RankGroup]) -> Option<Waits<'_>> {
     let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
     let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
     let (held, causes, gpus) = (held(&groups), causes(&groups), gpus(&groups));
-    let waits = |waited| Waits { held, groups, victims, trained, waited, starting, io, causes, shortage: None, gpus };
+    let (shortage, of_slowest) = (None, false);
+    let waits =
+        |waited| Waits { held, groups, victims, trained, waited, starting, io, causes, of_slowest, shortage, gpus };
     waited.filter(|_| trained > 0).map(waits).map(Waits::caused_by_the_slowest)
 }
 
@@ -220,7 +224,10 @@ impl Waits<'_> {
         let slowest: Vec<_> = self.groups.iter().copied().filter(|group| AS_SLOW * waited(group) >= longest).collect();
         let scaled = |all: Parts| causes(&slowest)?.scaled(all.sum());
         match self.causes.filter(|_| self.is_shared_loss()).and_then(scaled) {
-            Some(decisive) => Waits { causes: Some(decisive), ..self },
+            Some(decisive) => {
+                let of_slowest = slowest.len() < self.groups.len();
+                Waits { causes: Some(decisive), of_slowest, ..self }
+            }
             None => self,
         }
     }
@@ -458,7 +465,11 @@ impl Waits<'_> {
         match self.causes.filter(|_| self.lost() >= FREE) {
             Some(causes) => {
                 let each = causes.scaled(causes.sum() / self.groups.len() as i64).unwrap_or(causes);
-                super::causes::sentences(&each, self.read_themselves(), self.shortage.as_ref())
+                let mut sentences = super::causes::sentences(&each, self.read_themselves(), self.shortage.as_ref());
+                if let Some(first) = sentences.first_mut().filter(|_| self.of_slowest) {
+                    *first = first.replacen("Causes of that wait:", "Causes of the wait of the slowest:", 1);
+                }
+                sentences
             }
             None => self.guessed_cause(knows_calls).into_iter().collect(),
         }
