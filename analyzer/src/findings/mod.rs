@@ -169,6 +169,7 @@ const COUNTED: &str =
 pub fn concluded(analysis: &Analysis, trace: &Trace, limits: &Limits) -> Summary {
     let mut summary = analysis.summary(trace);
     conclude(&mut summary, limits);
+    summary.name_traces(&trace.given);
     summary
 }
 

@@ -59,6 +59,8 @@ pub struct Trace {
     pub sources: Vec<Box<dyn Source>>,
     /// Latest end first: see [`crate::summary::time::intervals`].
     pub units: Vec<Unit>,
+    /// Files, directories and patterns as given.
+    pub given: Vec<String>,
     /// Files that were read.
     pub files: Vec<PathBuf>,
     pub notes: Mutex<Vec<Note>>,
@@ -100,6 +102,7 @@ impl Trace {
             catalog,
             sources,
             units: Vec::new(),
+            given: given.to_vec(),
             files: found.files,
             notes: Mutex::new(notes),
             passed_over: found.copies.into_iter().chain(duplicates.passed_over).collect(),

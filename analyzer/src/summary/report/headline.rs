@@ -294,7 +294,7 @@ impl Headline {
         hung("  why:  ", &self.why, (8, width), &mut out);
         if let Some(next) = &self.next {
             let verify = self.verify.as_ref().map_or(String::new(), |verify| match verify.ends_with(COMPARES) {
-                true => format!(" (to verify: record the changed run with -o after, then {verify})"),
+                true => format!(" (verify: record with -o after, then {verify})"),
                 false => format!(" (verify: {verify})"),
             });
             hung("  next: ", &format!("{next}{verify}"), (8, width), &mut out);
