@@ -332,12 +332,6 @@ impl Watched {
         };
         for (span, stretches) in ended {
             let Some(activity) = activity(*span) else { continue };
-            if activity == Activity::Stalling as usize {
-                // The times of a GPU become known some steps later, often after the interval in which they were.
-                let ticks: u64 = stretches.iter().map(|(_, length)| length).sum();
-                lengths[activity] += nanoseconds(ticks as f64, clock) * times;
-                continue;
-            }
             within[activity].extend(stretches.iter().map(|(start, length)| clipped(*start, start + length)));
         }
         for span in open {

@@ -108,7 +108,7 @@ pub struct ProcessRow {
     pub computing_s: Option<f64>,
     pub waiting_s: Option<f64>,
     pub checkpoint_s: Option<f64>,
-    /// Seconds in which a GPU waited for the next batch, of those that became known in the interval.
+    /// Seconds in which a GPU waited for the next batch, at least: they become known some steps later.
     pub gpu_waiting_s: Option<f64>,
     /// Seconds in compute spans since its start. Likewise for the fields that follow.
     pub computing_total_s: Option<f64>,
