@@ -194,5 +194,5 @@ impl Keeper {
 fn place(path: &Path) -> Option<usize> {
     let name = path.file_name()?.to_string_lossy();
     let is_ours = |ending: &&str| name.strip_suffix(*ending).is_some_and(|stem| stem.ends_with('.'));
-    ["ring", "dlt", "pftrace", "json.gz", ENDING, "list"].iter().position(|ending| is_ours(ending))
+    ["ring", "dlt", "pftrace", "json.gz", ENDING, "list"].iter().position(is_ours)
 }

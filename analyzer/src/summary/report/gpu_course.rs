@@ -54,10 +54,11 @@ fn lengths(list: &[Interval], columns: Columns) -> Vec<u64> {
     let mut sums = vec![0; columns.count];
     for interval in list {
         let (from, to) = (interval.start - columns.start_ts, interval.end - columns.start_ts);
-        let touched = from.max(0) / columns.width_ns..to.max(0).div_euclid(columns.width_ns) + 1;
-        for at in touched.start as usize..(touched.end as usize).min(columns.count) {
+        let first = (from.max(0) / columns.width_ns) as usize;
+        let touched = ((to.max(0) / columns.width_ns + 1) as usize).saturating_sub(first);
+        for (at, sum) in sums.iter_mut().enumerate().skip(first).take(touched) {
             let begin = at as i64 * columns.width_ns;
-            sums[at] += (to.min(begin + columns.width_ns) - from.max(begin)).max(0) as u64;
+            *sum += (to.min(begin + columns.width_ns) - from.max(begin)).max(0) as u64;
         }
     }
     sums
