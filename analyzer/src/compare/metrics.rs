@@ -89,10 +89,7 @@ pub const METRICS: &[Metric] = &[
     timed("wait.s", "trainers' waits for batches, summed over trainers", |run| {
         run.trainers(|trainer| trainer.waited_ns).map(seconds)
     }),
-    share("wait.share", "wait.s as a share of trained_s", |run| {
-        let trained = run.trainers(|trainer| Some(trainer.trained_ns)).filter(|trained| *trained > 0)?;
-        Some(run.trainers(|trainer| trainer.waited_ns)? as f64 / trained as f64)
-    }),
+    share("wait.share", "wait.s as a share of trained_s", |run| run.training_share(|trainer| trainer.waited_ns)),
     share("gpu.busy_share", "time with kernels or copies on a GPU, as a share of trained_s", |run| {
         run.gpu_share(|device| device.by_kernels.then_some(device.busy_ns))
     }),

@@ -255,10 +255,15 @@ impl Run {
         sum.filter(|_| !self.training.is_empty())
     }
 
-    /// Returns a time of the trainers' GPUs as a share of the training; `None` if it is unknown for one of them.
-    pub fn gpu_share(&self, of: impl Fn(&Device) -> Option<i64>) -> Option<f64> {
+    /// Returns a time of the trainers as a share of the training; `None` if it is unknown for one of them.
+    pub fn training_share(&self, of: impl Fn(&Trainer) -> Option<i64>) -> Option<f64> {
         let trained = self.trainers(|trainer| Some(trainer.trained_ns)).filter(|trained| *trained > 0)?;
-        Some(self.trainers(|trainer| of(trainer.device.as_ref()?))? as f64 / trained as f64)
+        Some(self.trainers(of)? as f64 / trained as f64)
+    }
+
+    /// Returns a time of the trainers' GPUs, in the same way.
+    pub fn gpu_share(&self, of: impl Fn(&Device) -> Option<i64>) -> Option<f64> {
+        self.training_share(|trainer| of(trainer.device.as_ref()?))
     }
 
     /// Returns the quantity for each step, combined over all trainers: trainers that wait for each other are one
