@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use arrow::error::ArrowError;
@@ -311,9 +311,13 @@ impl Columns<'_> {
     }
 }
 
-fn int64(rows: &RecordBatch, name: &str) -> Result<Vec<i64>, ArrowError> {
+fn column(rows: &RecordBatch, name: &str, of: DataType) -> Result<ArrayRef, ArrowError> {
     let lacks = || ArrowError::SchemaError(format!("no column {name}"));
-    let column = cast(rows.column_by_name(name).ok_or_else(lacks)?, &DataType::Int64)?;
+    cast(rows.column_by_name(name).ok_or_else(lacks)?, &of)
+}
+
+fn int64(rows: &RecordBatch, name: &str) -> Result<Vec<i64>, ArrowError> {
+    let column = column(rows, name, DataType::Int64)?;
     Ok(column.as_primitive::<Int64Type>().iter().map(|value| value.unwrap_or(ABSENT)).collect())
 }
 
@@ -382,36 +386,36 @@ fn first_number(folder: &Path, table: &str, column: &str) -> Option<i64> {
     read.ok().and(first)
 }
 
-/// Returns the texts of a table by number; nothing if there is no such table.
-fn numbered(folder: &Path, table: &str, column: &str) -> HashMap<i64, String> {
-    let mut found = HashMap::new();
+/// Passes on the rows of another table of the report, if there is one. Unreadable rows are unknown.
+fn each_of(folder: &Path, table: &str, take: &mut dyn FnMut(&RecordBatch) -> Result<(), ArrowError>) {
     let path = folder.join(table).with_extension("parquet");
     if trace_file::exists(&path) {
-        let _ = each(&path, None, None, &mut |rows| {
-            let (ids, texts) = (int64(rows, "id")?, utf8(rows, column)?);
-            found.extend(ids.into_iter().zip(texts));
-            Ok(())
-        });
+        let _ = each(&path, None, None, take);
     }
+}
+
+/// Returns the texts of a table by number.
+fn numbered(folder: &Path, table: &str, column: &str) -> HashMap<i64, String> {
+    let mut found = HashMap::new();
+    each_of(folder, table, &mut |rows| {
+        found.extend(int64(rows, "id")?.into_iter().zip(utf8(rows, column)?));
+        Ok(())
+    });
     found
 }
 
-/// Returns pairs of texts in a table; nothing if there is no such table.
+/// Returns pairs of texts in a table.
 fn texts(folder: &Path, table: &str, key: &str, value: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    let path = folder.join(table).with_extension("parquet");
-    if trace_file::exists(&path) {
-        let _ = each(&path, None, None, &mut |rows| {
-            found.extend(utf8(rows, key)?.into_iter().zip(utf8(rows, value)?));
-            Ok(())
-        });
-    }
+    each_of(folder, table, &mut |rows| {
+        found.extend(utf8(rows, key)?.into_iter().zip(utf8(rows, value)?));
+        Ok(())
+    });
     found
 }
 
 fn utf8(rows: &RecordBatch, name: &str) -> Result<Vec<String>, ArrowError> {
-    let lacks = || ArrowError::SchemaError(format!("no column {name}"));
-    let column = cast(rows.column_by_name(name).ok_or_else(lacks)?, &DataType::Utf8)?;
+    let column = column(rows, name, DataType::Utf8)?;
     Ok(column.as_string::<i32>().iter().map(|text| text.unwrap_or_default().to_string()).collect())
 }
 
