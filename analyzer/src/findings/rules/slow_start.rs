@@ -4,6 +4,7 @@ use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, RECORD_TRAINING, Worth, part};
 use crate::summary::figures::units::{share, time};
 use crate::summary::report::findings::{Confidence, Severity, Unit};
+use crate::summary::training::RankGroup;
 use crate::summary::waits::parts::Part;
 
 pub const RULE: Rule = Rule {
@@ -51,18 +52,22 @@ const NETWORK_REMEDY: &str = "download files before the run, or in parallel, and
 /// Starts with less than this share of I/O, or of waits for a network, have another cause.
 const IO: f64 = 0.2;
 
+/// Returns the trainer with the longest start.
+fn last_to_start<'a>(case: &Case<'a>) -> Option<&'a RankGroup> {
+    let run_start = case.summary.time.start_ts;
+    case.summary.training.iter().max_by_key(|group| group.startup_within(run_start))
+}
+
 /// Returns the time in which the training thread that started last waited for a network.
 fn network_ns(case: &Case) -> i64 {
-    let run_start = case.summary.time.start_ts;
-    let last = case.summary.training.iter().max_by_key(|group| group.startup_within(run_start));
-    last.and_then(|group| group.startup_causes).map_or(0, |causes| causes.get(Part::Network))
+    last_to_start(case).and_then(|group| group.startup_causes).map_or(0, |causes| causes.get(Part::Network))
 }
 
 /// Returns the share of I/O in the time before training, of the trainer with the longest start. `None` if individual
 /// calls were not recorded.
 fn in_io(case: &Case) -> Option<f64> {
     let (line, run_start) = (&case.summary.timeline, case.summary.time.start_ts);
-    let last = case.summary.training.iter().max_by_key(|group| group.startup_within(run_start))?;
+    let last = last_to_start(case)?;
     let startup =
         last.startup_within(run_start).filter(|_| case.summary.knows_calls() && case.summary.tally.is_none())?;
     let (from, to) = (last.start_ts - startup, last.start_ts);

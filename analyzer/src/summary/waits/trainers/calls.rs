@@ -35,6 +35,12 @@ fn longest_gap(waits: impl Iterator<Item = (i64, i64)>, takes: &[Interval]) -> i
 const SENDING_NS_PER_BYTE: i64 = 1;
 const BLOCKED_NS: i64 = 1_000_000;
 
+/// Returns `true` if a step is outside all waits.
+fn is_between(waits: &[Wait], step: &Step) -> bool {
+    let next = waits.partition_point(|wait| wait.end <= step.start);
+    waits.get(next).is_none_or(|wait| wait.start >= step.end)
+}
+
 fn is_blocked_send(step: &Step) -> bool {
     let copying = step.amount.max(0) * SENDING_NS_PER_BYTE;
     step.kind == StepKind::Give && step.object.id != 0 && step.end - step.start >= BLOCKED_NS + 2 * copying
@@ -245,10 +251,6 @@ impl Trainer<'_, '_> {
     /// Returns the waits for locks that other threads than its readers held, with the work of those threads.
     pub(super) fn locked(&self, waits: &[Wait], readers: &BTreeSet<LaneId>) -> Vec<Wait> {
         let own = &self.family.threads[self.thread];
-        let is_between = |step: &Step| {
-            let next = waits.partition_point(|wait| wait.end <= step.start);
-            waits.get(next).is_none_or(|wait| wait.start >= step.end)
-        };
         let locks = (0..own.steps.len()).filter(|&at| own.class[at] == Part::Lock);
         let locked = locks.filter_map(|at| {
             let (step, holder) = (&own.steps[at], self.family.ender(self.thread, at).act()?);
@@ -257,7 +259,7 @@ impl Trainer<'_, '_> {
             let did =
                 self.family.threads[holder.thread].composition(step.start, step.end).relabel(Part::Idle, Part::Lock);
             let parts = did.scaled(ns).unwrap_or(Parts::of(Part::Lock, ns));
-            (is_other && ns >= WAIT_NS && is_between(step)).then(|| Wait {
+            (is_other && ns >= WAIT_NS && is_between(waits, step)).then(|| Wait {
                 kind: WaitKind::Lock,
                 parts,
                 ..self.reader_time(step.start, step.end, holder)
@@ -268,15 +270,11 @@ impl Trainer<'_, '_> {
 
     /// Returns the waits in which it sent something and had to wait until others took it: a program that takes its output,
     /// or a remote end.
-    pub(super) fn blocked_sends(&self, waits: &[Wait], readers: &BTreeSet<LaneId>) -> Vec<Wait> {
+    pub(super) fn blocked_sends(&mut self, waits: &[Wait], readers: &BTreeSet<LaneId>) -> Vec<Wait> {
         let own = &self.family.threads[self.thread];
         let mut takers: BTreeMap<u64, Option<usize>> = BTreeMap::new();
         let mut blocked = Vec::new();
-        for step in own.steps.iter().filter(|step| is_blocked_send(step)) {
-            let next = waits.partition_point(|wait| wait.end <= step.start);
-            if waits.get(next).is_some_and(|wait| wait.start < step.end) {
-                continue;
-            }
+        for step in own.steps.iter().filter(|step| is_blocked_send(step) && is_between(waits, step)) {
             let taker = takers.entry(step.object.id);
             let taker = *taker.or_insert_with(|| self.family.taker(step.object.id, self.lane().proc));
             let act = taker.map(|thread| Act { thread, at: step.end });
@@ -294,24 +292,13 @@ impl Trainer<'_, '_> {
     }
 
     /// Returns a wait until a message was taken, with the work of the thread that took it.
-    fn sending(&self, step: &Step, kind: WaitKind, by: Option<Act>) -> Wait {
-        let ns = step.end - step.start;
-        let lane = |act: Act| self.family.threads[act.thread].lane;
-        let did = by.filter(|_| kind == WaitKind::OwnWork).and_then(|act| {
-            let taker = &self.family.threads[act.thread];
-            taker.composition(step.start, step.end).without(Part::Idle).scaled(ns)
-        });
-        let part = if kind == WaitKind::Peer { Part::Network } else { Part::Unknown };
-        Wait {
-            start: step.start,
-            end: step.end,
-            kind,
-            maker: by.map(lane),
-            limiter: None,
-            depth: 0,
-            acts: by.map(|act| act.seen(self.family)).into_iter().collect(),
-            parts: did.unwrap_or(Parts::of(part, ns)),
-        }
+    fn sending(&mut self, step: &Step, kind: WaitKind, by: Option<Act>) -> Wait {
+        let nobody = self.explain(step.start, step.end, kind, Ender::Nobody);
+        let Some(act) = by else { return nobody };
+        let taker = &self.family.threads[act.thread];
+        let did = taker.composition(step.start, step.end).without(Part::Idle).scaled(step.end - step.start);
+        let parts = did.filter(|_| kind == WaitKind::OwnWork).unwrap_or(nobody.parts);
+        Wait { kind, parts, ..self.reader_time(step.start, step.end, act) }
     }
 
     /// Returns `true` if the trainer works between two timestamps on something other than files.
