@@ -38,7 +38,7 @@ fn is_of_the_count(section: &str, figure: &str) -> bool {
         || section_has("epochs", &["bytes_read"])
         || section_has("allocation", &["lost_run_unknown", "waits_unexplained", "by_ptrace", "untraced"])
         || section_has("shared", &["common_writes", "common_ns"])
-        || section_has("dataset", &["peers"])
+        || section_has("dataset", &["peers", "locked"])
 }
 
 fn opened(path: &Path) -> Arc<Trace> {
