@@ -17,6 +17,7 @@ NOT_RUN = {
     "needs-logs": "needs Darshan's logs",
     "needs-install": "changes the system; `make test-packages` installs the packages",
     "needs-build": "builds from source",
+    "needs-steps": "needs a slow step of a long run",
     "needs-results": "needs results of MLPerf Storage",
     "needs-room": "takes more disk space or time than a test may",
     "interactive": "waits for a person",
