@@ -95,6 +95,7 @@ asyncio-thread                  network      an event loop in a thread requests 
 data come from a server (``waits/network.py``)
 -----------------------------------------------------------------------------------------------------------------------------
 http                            network      2 workers request samples over HTTP, 25 ms each | no data file, and not decoding
+http-without-workers            network      the training thread requests each sample itself, over HTTP | neither readers nor files
 https                           network      HTTP over TLS | the bytes are ciphertext
 http-decode                     cpu          samples over HTTP at once, then 20 ms of decoding | network traffic that costs nothing
 http-8-threads                  network      one worker process with 8 threads that fetch, as clients of object stores do | the maker is not the receiving thread

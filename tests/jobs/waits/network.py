@@ -9,6 +9,7 @@ import subprocess
 import sys
 import urllib.request
 
+from alone import own_batches
 from clock import compute_for
 from loaders import Loader, train, untraced
 from processes import SLOW
@@ -55,6 +56,13 @@ def http():
     """2 workers request samples over HTTP, 25 ms each | no data file, and not decoding"""
     with server(0.025) as port:
         return train(Loader(requests(port), 40), 0.008)
+
+
+@job("network")
+def http_without_workers():
+    """the training thread requests each sample itself, over HTTP | neither readers nor files"""
+    with server(0.025) as port:
+        return train(own_batches(requests(port, number=1), 60, rest="cpu"), 0.02)
 
 
 @job("network")

@@ -254,6 +254,11 @@ impl Thread {
         self.steps.iter().filter(|step| step.kind == StepKind::Take && step.amount > 0 && step.object.id != 0)
     }
 
+    /// Returns `true` if it accepts connections.
+    pub fn accepts(&self) -> bool {
+        self.steps.iter().any(|step| step.kind == StepKind::Accept)
+    }
+
     pub fn is_starved(&self, at: usize) -> bool {
         self.class[at] == Part::Idle && self.steps[at].end - self.steps[at].start >= WAIT_NS
     }

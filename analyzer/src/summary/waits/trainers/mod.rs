@@ -6,6 +6,7 @@
 
 mod calls;
 mod ended;
+mod outside;
 mod roles;
 mod spans;
 
@@ -275,8 +276,7 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
         process.rank.is_some()
             || process.program.as_deref().is_none_or(|program| !is_shell(program) && !is_tool(program))
     };
-    let firsts = (0..family.threads.len()).filter(|&thread| family.threads[thread].is_first).filter(may_train);
-    let found: Vec<TrainerWaits> = firsts
+    let found: Vec<TrainerWaits> = firsts_of(family, may_train)
         .filter_map(|first| {
             let takers = || family.takers_from_below(first).into_iter();
             Trainer::new(family, first)
@@ -285,6 +285,9 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
         })
         .collect();
     let found = if found.is_empty() { beside_first(family, may_train) } else { found };
+    let from_outside =
+        || firsts_of(family, may_train).filter_map(|first| Trainer::new(family, first).by_messages_from_outside());
+    let found = if found.is_empty() { from_outside().collect() } else { found };
     // A process below another trainer makes items for it, even if it receives items from other processes in turn.
     let rank = |lane: LaneId| family.processes[lane.proc as usize].rank;
     let has_rank = |lane: LaneId| rank(lane).is_some();
@@ -323,10 +326,14 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
     found.into_iter().zip(are_ones).filter_map(|(trainer, is_one)| is_one.then_some(trainer)).collect()
 }
 
+/// Returns the first threads of the processes that may train.
+fn firsts_of<'f>(family: &'f Family, may_train: impl Fn(&usize) -> bool + 'f) -> impl Iterator<Item = usize> + 'f {
+    (0..family.threads.len()).filter(|&thread| family.threads[thread].is_first).filter(may_train)
+}
+
 /// Finds trainers that are neither the first thread of their process nor receive from another process: threads that
 /// work on what other threads of their process read.
 fn beside_first(family: &Family, may_train: impl Fn(&usize) -> bool) -> Vec<TrainerWaits> {
-    let firsts = (0..family.threads.len()).filter(|&thread| family.threads[thread].is_first).filter(may_train);
     let best = |first: usize| {
         let first = family.threads[first].lane;
         let others = family.threads_of(first.proc).filter(|&thread| family.threads[thread].lane != first);
@@ -342,7 +349,7 @@ fn beside_first(family: &Family, may_train: impl Fn(&usize) -> bool) -> Vec<Trai
         };
         trainers.filter(is_fed).max_by_key(|waits| waits.works)
     };
-    firsts.filter_map(best).collect()
+    firsts_of(family, may_train).filter_map(best).collect()
 }
 
 impl Act {

@@ -462,3 +462,50 @@ fn looks_between_ready_messages_are_not_one_wait() {
     let found = waits(vec![(TRAINER, trainer, Vec::new()), (READER, gives, Vec::new())]);
     assert!(only(&found).waits.iter().all(|wait| wait.end - wait.start <= 30 * MS), "{:?}", only(&found).waits.last());
 }
+
+/// A program beside another one, as in a pipeline of a shell: neither started the other.
+#[test]
+fn output_of_a_program_beside_it_is_data_to_a_program_that_works_on_it() {
+    let beside = LaneId { proc: 2, tid: STARTED_LATER };
+    let takes = |steps: i64| (0..steps).map(|i| step(StepKind::Take, PIPE, 40 * i, 40 * i + 30)).collect::<Vec<_>>();
+    let gives = |steps: i64| {
+        let slept = |i: i64| step(StepKind::Sleep, Object::default(), 40 * i, 40 * i + 29);
+        let given = |i: i64| step(StepKind::Give, PIPE, 40 * i + 30, 40 * i + 30);
+        (0..steps).flat_map(|i| [slept(i), given(i)]).collect::<Vec<_>>()
+    };
+    let found = |steps: i64| waits(vec![(READER, takes(steps), Vec::new()), (beside, gives(steps), Vec::new())]);
+    let many = found(10);
+    let [trainer] = &many.trainers[..] else { panic!("{:?}", many.trainers) };
+    assert_eq!((trainer.lane, trainer.ns(WaitKind::Data), trainer.to - trainer.from), (READER, 300 * MS, 390 * MS));
+    assert_eq!(trainer.parts(WaitKind::Data).largest(), Part::Sleep);
+    assert!(found(3).trainers.is_empty(), "three messages show no loop");
+}
+
+/// Returns the waits of a program that requests ten messages of so many bytes from a server outside the trace.
+fn requests(bytes: i64, others: Vec<Step>) -> Waits {
+    let remote = Object { id: 8, network: true };
+    let one = |i: i64| {
+        let asks = Step { amount: 100, ..step(StepKind::Give, remote, 40 * i, 40 * i) };
+        let waits = Step { amount: 1, ..step(StepKind::Poll, remote, 40 * i, 40 * i + 25) };
+        let takes = Step { amount: bytes, ..step(StepKind::Take, remote, 40 * i + 25, 40 * i + 30) };
+        [asks, waits, takes]
+    };
+    let mut steps: Vec<Step> = (0..10).flat_map(one).chain(others).collect();
+    steps.sort_by_key(|step| step.start);
+    waits(vec![(TRAINER, steps, Vec::new())])
+}
+
+#[test]
+fn responses_of_a_server_are_data_unless_they_are_smaller_than_the_requests() {
+    let data = requests(5_000, Vec::new());
+    assert_eq!(only(&data).ns(WaitKind::Data), 300 * MS);
+    assert_eq!(only(&data).parts(WaitKind::Data).get(Part::Network), 300 * MS);
+    let reports = requests(10, Vec::new());
+    assert_eq!((only(&reports).ns(WaitKind::Data), only(&reports).ns(WaitKind::Peer)), (0, 300 * MS));
+}
+
+#[test]
+fn a_server_that_waits_for_requests_does_not_train() {
+    let accepts = step(StepKind::Accept, Object { id: 9, network: true }, 400, 410);
+    assert!(requests(5_000, vec![accepts]).trainers.is_empty());
+}
