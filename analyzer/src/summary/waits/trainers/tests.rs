@@ -481,7 +481,7 @@ fn output_of_a_program_beside_it_is_data_to_a_program_that_works_on_it() {
     assert!(found(3).trainers.is_empty(), "three messages show no loop");
 }
 
-/// Returns the waits of a program that requests ten messages of so many bytes from a server outside the trace.
+/// Returns the waits of a program that requests ten messages of this size from a server outside the trace.
 fn requests(bytes: i64, others: Vec<Step>) -> Waits {
     let remote = Object { id: 8, network: true };
     let one = |i: i64| {
