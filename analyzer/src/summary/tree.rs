@@ -95,6 +95,12 @@ pub fn is_worker(processes: &[Process], parents: &[Option<u32>], proc: u32) -> b
     is_copy || command.contains(SPAWNED)
 }
 
+/// Returns `true` if a process only creates workers for another one.
+pub fn is_fork_server(processes: &[Process], parents: &[Option<u32>], proc: u32) -> bool {
+    let is_its = |command: &str| command.contains(FORK_SERVER_MODULE);
+    processes[proc as usize].command.as_deref().is_some_and(is_its) && !is_worker(processes, parents, proc)
+}
+
 /// Programs that run training. Other programs that receive messages from their own forks, such as rsync and PostgreSQL,
 /// do not train.
 const TRAINING: [&str; 3] = ["python", "pypy", "julia"];
@@ -128,6 +134,7 @@ pub const SPAWNED: &str = "multiprocessing.spawn";
 
 /// A process that creates workers for another process.
 pub const FORK_SERVER: &str = "fork server";
+const FORK_SERVER_MODULE: &str = "multiprocessing.forkserver";
 
 /// Programs that are named after the script they run.
 const INTERPRETERS: [&str; 10] = ["python", "pypy", "ruby", "perl", "node", "bash", "sh", "dash", "Rscript", "julia"];
@@ -137,7 +144,7 @@ const WITH_A_WORD: [&str; 5] = ["-X", "-W", "-O", "-o", "--require"];
 
 /// The processes that Python's multiprocessing starts, by a part of their command line.
 const HELPERS: [(&str, &str); 3] = [
-    ("multiprocessing.forkserver", FORK_SERVER),
+    (FORK_SERVER_MODULE, FORK_SERVER),
     ("multiprocessing.resource_tracker", "resource tracker"),
     (SPAWNED, "spawned process"),
 ];

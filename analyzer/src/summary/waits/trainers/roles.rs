@@ -6,7 +6,7 @@ use super::super::family::{Act, Ender};
 use super::super::parts::Part;
 use super::ended::Ended;
 use super::{Trainer, WAITS_MIN};
-use crate::summary::tree::LaneId;
+use crate::summary::tree::{LaneId, is_fork_server};
 
 /// A thread writes the trainer's output if its calls that write files take this many times as long as all others.
 const WRITING: i64 = 4;
@@ -230,7 +230,8 @@ impl Trainer<'_, '_> {
                 all.iter().map(|other| other.proc).filter(|proc| ![lane.proc, self.lane().proc].contains(proc));
             lane.proc != self.lane().proc && others.into_iter().any(|other| self.family.sends(lane.proc, other))
         };
-        let is_server = |lane: &LaneId| is_rare(lane) && serves(lane);
+        let makes_readers = |lane: &LaneId| is_fork_server(self.family.processes, &self.family.parents, lane.proc);
+        let is_server = |lane: &LaneId| is_rare(lane) && serves(lane) || makes_readers(lane);
         all.iter().filter(|lane| !is_own(lane) && !is_server(lane)).copied().collect()
     }
 
