@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::groups::io_compute_overlap::Beside;
 use super::groups::lanes::{LaneMeasure, Overlap, Own, Track, WORK_NS};
-use super::tree::{FORK_SERVER, LaneId, SPAWNED, above, group, is_worker, may_train, names, parents};
+use super::tree::{LaneId, SPAWNED, above, group, is_fork_server, is_worker, may_train, names, parents};
 use crate::catalog::{Catalog, Kind, Origin, Process, is_gpu_driver, is_stored};
 use crate::summary::analysis::Analysis;
 use crate::summary::count::counted::{Counted, FileCount, ThreadCount};
@@ -458,6 +458,10 @@ impl Scene<'_> {
         above(&self.parents, proc)
     }
 
+    fn is_fork_server(&self, proc: u32) -> bool {
+        is_fork_server(self.processes, &self.parents, proc)
+    }
+
     /// Returns, per process, the thread that waits most for batches, or computes most.
     fn trainers_by_spans(&self) -> Vec<LaneId> {
         let spans = |lane: &LaneMeasure| (lane.of(Track::Wait), lane.of(Track::Compute));
@@ -552,7 +556,7 @@ impl Scene<'_> {
         // A reader that receives tasks may send few batches; a reader that knows its share from the start sends
         // many.
         let talks = taken > 0 && handed > 0 || handed >= MESSAGES_MIN;
-        let maker = self.above(proc).into_iter().find(|&proc| self.names[proc as usize] != FORK_SERVER)?;
+        let maker = self.above(proc).into_iter().find(|&proc| !self.is_fork_server(proc))?;
         (reads && talks && is_worker(self.processes, &self.parents, proc)).then_some(maker)
     }
 
@@ -791,7 +795,7 @@ impl Scene<'_> {
             // One thread represents another process.
             let is_its =
                 |reader: &Reading| reader.lane == lane || lane.proc != trainer.proc && reader.lane.proc == lane.proc;
-            let is_server = self.names[lane.proc as usize] == FORK_SERVER;
+            let is_server = self.is_fork_server(lane.proc);
             let is_new = lane != trainer && !is_server && !readers.iter().any(is_its);
             if let Some(measure) = self.lanes.get(&lane).filter(|_| is_new) {
                 let overlap = measure.with(&trainer).map_or(Overlap::default(), |both| both[Basis::Idle as usize]);

@@ -76,7 +76,7 @@ pub fn names(processes: &[Process]) -> Vec<String> {
     workers.sort_by_key(|&proc| processes[proc as usize].start_ts);
     let mut numbers: BTreeMap<Option<u32>, usize> = BTreeMap::new();
     for proc in workers {
-        let maker = above(&parents, proc).into_iter().find(|&maker| names[maker as usize] != FORK_SERVER);
+        let maker = above(&parents, proc).into_iter().find(|&maker| !is_fork_server(processes, &parents, maker));
         let number = numbers.entry(maker).or_default();
         names[proc as usize] = format!("worker {number}");
         *number += 1;
@@ -97,7 +97,7 @@ pub fn is_worker(processes: &[Process], parents: &[Option<u32>], proc: u32) -> b
 
 /// Returns `true` if a process only creates workers for another one.
 pub fn is_fork_server(processes: &[Process], parents: &[Option<u32>], proc: u32) -> bool {
-    let is_its = |command: &str| command.contains(FORK_SERVER_MODULE);
+    let is_its = |command: &str| command.contains(FORK_SERVER);
     processes[proc as usize].command.as_deref().is_some_and(is_its) && !is_worker(processes, parents, proc)
 }
 
@@ -132,9 +132,8 @@ pub fn is_tool(program: &str) -> bool {
 /// A part of the command line of a process that Python spawned, which imports everything again.
 pub const SPAWNED: &str = "multiprocessing.spawn";
 
-/// A process that creates workers for another process.
-pub const FORK_SERVER: &str = "fork server";
-const FORK_SERVER_MODULE: &str = "multiprocessing.forkserver";
+/// A part of the command line of a process that creates workers for another process.
+const FORK_SERVER: &str = "multiprocessing.forkserver";
 
 /// Programs that are named after the script they run.
 const INTERPRETERS: [&str; 10] = ["python", "pypy", "ruby", "perl", "node", "bash", "sh", "dash", "Rscript", "julia"];
@@ -144,7 +143,7 @@ const WITH_A_WORD: [&str; 5] = ["-X", "-W", "-O", "-o", "--require"];
 
 /// The processes that Python's multiprocessing starts, by a part of their command line.
 const HELPERS: [(&str, &str); 3] = [
-    (FORK_SERVER_MODULE, FORK_SERVER),
+    (FORK_SERVER, "fork server"),
     ("multiprocessing.resource_tracker", "resource tracker"),
     (SPAWNED, "spawned process"),
 ];
@@ -231,6 +230,9 @@ mod tests {
             names(&processes),
             ["train.py", "worker 1", "worker 0", "fork server", "worker 2", "worker 3", "tarfile"]
         );
+        let parents = parents(&processes);
+        let servers = (0..7).filter(|&proc| is_fork_server(&processes, &parents, proc));
+        assert_eq!(servers.collect::<Vec<_>>(), [3], "its worker has the same command line");
     }
 
     #[test]

@@ -13,13 +13,10 @@ impl Trainer<'_, '_> {
     /// Returns the loop of a main thread that works after each of many messages from outside.
     pub(super) fn by_messages_from_outside(mut self) -> Option<TrainerWaits> {
         let own = &self.family.threads[self.thread];
-        let mut threads = self.family.threads_of(self.lane().proc);
-        let is_server = threads.any(|thread| self.family.threads[thread].accepts());
         let received = self.received();
         let mut found: Vec<(Step, WaitKind, Ender)> = Vec::new();
         for (at, step) in own.steps.iter().enumerate().filter(|(_, step)| step.end - step.start >= WAIT_NS) {
-            let by = self.family.ender(self.thread, at);
-            let Some(kind) = self.kind_outside(step, own.class[at], by, &received) else { continue };
+            let Some((kind, by)) = self.kind_outside(at, &received) else { continue };
             let is_next =
                 |last: &(Step, WaitKind, Ender)| last.1 == kind && own.worked(last.0.end, step.start) < WORK_NS;
             match found.last_mut().filter(|last| is_next(last)) {
@@ -27,7 +24,7 @@ impl Trainer<'_, '_> {
                 None => found.push((*step, kind, by)),
             }
         }
-        if is_server && found.iter().any(|(step, ..)| step.object.network) {
+        if found.iter().any(|(step, ..)| step.object.network) && self.is_server() {
             return None;
         }
         let works = found.windows(2).filter(|pair| self.computes(pair[0].0.end, pair[1].0.start)).count() as u64;
@@ -57,27 +54,33 @@ impl Trainer<'_, '_> {
         received
     }
 
-    /// Returns the kind of a wait for a message from outside; `None` for all other steps. Who sends more than it receives
-    /// reports to a server, or exchanges gradients with it.
-    fn kind_outside(&self, step: &Step, class: Part, by: Ender, received: &BTreeMap<u64, i64>) -> Option<WaitKind> {
+    /// Returns `true` if the process accepts connections: it waits for requests.
+    fn is_server(&self) -> bool {
+        let mut threads = self.family.threads_of(self.lane().proc);
+        threads.any(|thread| self.family.threads[thread].accepts())
+    }
+
+    /// Returns the kind of a wait for a message from outside, and what ended it; `None` for all other steps. Who sends more
+    /// than it receives reports to a server, or exchanges gradients with it.
+    fn kind_outside(&self, at: usize, received: &BTreeMap<u64, i64>) -> Option<(WaitKind, Ender)> {
+        let own = &self.family.threads[self.thread];
+        let (step, is_network) = (&own.steps[at], own.class[at] == Part::Network);
+        match step.kind {
+            StepKind::Connect | StepKind::LookUp if is_network => return Some((WaitKind::Data, Ender::Nobody)),
+            StepKind::Take | StepKind::Poll | StepKind::Wait if step.object.id != 0 => {}
+            _ => return None,
+        }
+        let by = self.family.ender(self.thread, at);
         let is_outside = match by {
             Ender::Thread(act) => {
                 self.relation(&act) == Relation::Stranger && !self.is_above(act) && !self.is_rank(act)
             }
             Ender::Remote => true,
-            Ender::Nobody => class == Part::Network || step.kind == StepKind::Take && step.amount > 0,
+            Ender::Nobody => is_network || step.kind == StepKind::Take && step.amount > 0,
             _ => false,
         };
-        let waits = matches!(step.kind, StepKind::Take | StepKind::Poll | StepKind::Wait);
-        let asks = matches!(step.kind, StepKind::Connect | StepKind::LookUp) && class == Part::Network;
-        if asks {
-            return Some(WaitKind::Data);
-        }
-        if !is_outside || !waits || step.object.id == 0 {
-            return None;
-        }
-        let more = received.get(&step.object.id).copied().unwrap_or(0) > 0;
-        Some(if more { WaitKind::Data } else { WaitKind::Peer })
+        let receives = received.get(&step.object.id).is_some_and(|bytes| *bytes > 0);
+        is_outside.then_some((if receives { WaitKind::Data } else { WaitKind::Peer }, by))
     }
 
     /// Returns `true` if a thread belongs to a process that started this one, directly or through others.
