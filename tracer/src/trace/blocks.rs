@@ -66,12 +66,17 @@ pub fn append(block: &[u8]) -> bool {
         // This thread was interrupted while it appended or replaced the file.
         return false;
     }
+    let page = header_page::page();
     let written = write(libc::O_APPEND, [block])
         || CLOSING.load(Relaxed) && make_room(block.len()) && write(libc::O_APPEND, [block]);
     let events = block::events_of(block) as u64;
     if written && events > 0 {
-        EVENTS.fetch_add(events, Relaxed);
-        header_page::count(header::WRITTEN, events);
+        // Another thread may have replaced a truncated image in the meantime. Its successor must not count a block that
+        // is in the earlier file: a reader would miss it in the later one.
+        if header_page::page() == page {
+            EVENTS.fetch_add(events, Relaxed);
+            header_page::count(header::WRITTEN, events);
+        }
         let bytes = BYTES.fetch_add(block.len() as u64, Relaxed) + block.len() as u64;
         if is_full(bytes) && !tally::is_on() {
             stop_recording();
