@@ -82,13 +82,13 @@ class Verdicts(Jobs):
         for spans in (True, False):
             with self.subTest(spans=spans):
                 verdict = self.check("decode", spans, "Training waited for data", (0, 0.3))
-                self.assertRegex(verdict[1], "^Causes of that wait: .* (no free CPU|CPU time spent on batches)")
+                self.assertRegex(verdict[1], "^Causes of the whole wait: .* (no free CPU|CPU time spent on batches)")
 
     def test_a_job_that_waits_for_storage_is_told_so(self):
         for spans in (True, False):
             with self.subTest(spans=spans):
                 verdict = self.check("storage", spans, "Training waited for data", (0.7, 1))
-                self.assertRegex(verdict[1], "^Causes of that wait: [0-9]+ % storage")
+                self.assertRegex(verdict[1], "^Causes of the whole wait: [0-9]+ % storage")
 
     def test_workers_that_nobody_asks_for_a_batch_are_readers_too(self):
         self.check("decode", False, "Training waited for data", (0, 0.3), "--shares")

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::limits::{ALL, Limits};
-use crate::summary::figures::units::{grouped, time};
+use crate::summary::figures::units::{many, time};
 use crate::summary::report::Summary;
 use crate::summary::report::findings::{Confidence, Measure, Severity, Unit};
 use crate::summary::report::functions::{Function, beneath};
@@ -333,7 +333,7 @@ fn gathered(mut found: Vec<&Function>) -> Calls {
     found.sort_by_key(|function| Reverse(function.time_ns));
     let row = |function: &&Function| {
         let Function { name, count, time_ns, .. } = function;
-        format!("{name}: {} calls, {} in total", grouped(*count), time(*time_ns as f64))
+        format!("{name}: {}, {} in total", many(*count, "call", "calls"), time(*time_ns as f64))
     };
     Calls {
         count: found.iter().map(|function| function.count).sum(),

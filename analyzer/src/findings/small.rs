@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::rule_context::{COPY_NS_A_BYTE, Case, Judgement, part};
-use crate::summary::figures::units::{bytes, grouped, time};
+use crate::summary::figures::units::{bytes, grouped, many, time};
 use crate::summary::report::findings::Unit;
 use crate::summary::report::sizes::SizeUse;
 
@@ -49,8 +49,8 @@ fn evidence(case: &Case, class: &str) -> Vec<String> {
     let mut rows: Vec<_> = case.summary.sizes.iter().filter(is_small).collect();
     rows.sort_by_key(|row| Reverse(row.time_ns));
     let row = |row: &&SizeUse| {
-        let (from, count) = (bytes(row.from as f64), grouped(row.count));
-        format!("from {from}: {count} calls, {} in total", time(row.time_ns as f64))
+        let (from, count) = (bytes(row.from as f64), many(row.count, "call", "calls"));
+        format!("from {from}: {count}, {} in total", time(row.time_ns as f64))
     };
     rows.iter().map(row).collect()
 }

@@ -641,7 +641,7 @@ impl Scene<'_> {
             written_ns: self.knows_calls.then_some(written),
             own_read_ns: told
                 .filter(|waits| !waits.by_spans && !readers.is_empty())
-                .map(|waits| (waits.own_storage - written).clamp(0, to - from)),
+                .map(|waits| (waits.own_storage - written).max(reads_within(&thread, (from, to))).clamp(0, to - from)),
             overlap: self.overlap(trainer.proc, trainers).filter(|_| computed > 0),
             batches: thread.batches,
             epochs: thread.epochs(),
@@ -996,4 +996,18 @@ fn shared_out<R: std::borrow::Borrow<Reading>>(waited: i64, readers: &[R]) -> Op
         start: part(start).min(sum(Reading::waited_for_start)),
         io: is_theirs.then(|| part(io.clamp(0, busy - start))),
     })
+}
+
+/// The reads of a loop have at least this many pauses.
+const PAUSES_MIN: u64 = 8;
+
+/// Returns the least time in which a thread read data files during its training: reads before and after it took at most
+/// the time there.
+fn reads_within(thread: &ThreadCount, (from, to): (i64, i64)) -> i64 {
+    let reads = &thread.data_reads;
+    if reads.pauses < PAUSES_MIN {
+        return 0;
+    }
+    let outside = (from - reads.from_ts).max(0) + (reads.to_ts - to).max(0);
+    (reads.read_ns - outside).max(0)
 }

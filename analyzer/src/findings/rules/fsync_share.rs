@@ -13,7 +13,8 @@ pub const RULE: Rule = Rule {
     asks: "fsync and similar are called more than once and take 30 % or more of the time of writes and syncs",
     silences: &[],
     silences_rules: &[],
-    remedy: "sync each file once, at its end, and logs never; use fdatasync for files whose size stays unchanged",
+    remedy: "sync each file once, when it is complete, and logs rarely; in databases, put several changes into one transaction; \
+        use fdatasync for files whose size stays unchanged",
     torch: "",
     elsewhere: "call fsync once at the end, use fdatasync for files whose size stays unchanged, put several changes into \
         one transaction",

@@ -14,10 +14,10 @@ pub const RULE: Rule = Rule {
     asks: "25 % or more of the wait is for the transfer of finished batches",
     silences: &[],
     silences_rules: &[],
-    remedy: "send fewer bytes and fewer parts per sample, and pass batches in shared memory; if batches are small (below 1 MB), make \
-        them larger; threads instead of processes if the library releases the interpreter lock",
-    torch: "return fewer tensors per batch and smaller types (uint8 instead of float32); if batches are arrays, lists or bytes, return \
-        tensors instead, which go through shared memory; if batches are small (below 1 MB), make them larger",
+    remedy: "make batches cheaper to pass on: fewer and smaller parts per sample, shared memory, threads instead of processes if the \
+        library releases the interpreter lock; or larger batches, if they are below 1 MB",
+    torch: "make batches cheaper to pass on: few tensors of small types (uint8), which go through shared memory, instead of arrays, \
+        lists or bytes; or a larger batch_size, if batches are below 1 MB",
     elsewhere: "",
     verify: COMPARE,
     judge,

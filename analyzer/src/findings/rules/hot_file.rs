@@ -3,7 +3,7 @@
 
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, part};
-use crate::summary::figures::units::{grouped, time};
+use crate::summary::figures::units::{many, time};
 use crate::summary::report::findings::{Confidence, Unit};
 
 pub const RULE: Rule = Rule {
@@ -30,7 +30,12 @@ fn judge(case: &Case) -> Judgement {
     let moved = hot.map_or(0, |file| file.use_.bytes_read + file.use_.bytes_written);
     let of_bytes = hot.and_then(|file| part(file.use_.bytes_read as f64, moved as f64)).unwrap_or(0.0);
     let row = |file: &crate::summary::report::files::FileUse| {
-        format!("{}: {} calls, {} in total", file.path, grouped(file.use_.events), time(file.use_.time_ns as f64))
+        format!(
+            "{}: {}, {} in total",
+            file.path,
+            many(file.use_.events, "call", "calls"),
+            time(file.use_.time_ns as f64)
+        )
     };
     // Time beyond that of the same number of calls on other files.
     let beyond = (of_time - of_calls * (1.0 - of_time) / (1.0 - of_calls).max(f64::EPSILON)).max(0.0);

@@ -39,7 +39,7 @@ pub fn sentences(parts: &Parts, reads_itself: bool, shortage: Option<&Shortage>)
     let mut list: Vec<String> = ranked.iter().map(named).collect();
     let rest = whole - ranked.iter().map(|(_, ns)| ns).sum::<i64>();
     list.extend((rest as f64 >= OTHERS * whole as f64).then(|| format!("{} other causes", share(rest, whole))));
-    let mut sentences = vec![format!("Causes of that wait: {}.", list.join(", "))];
+    let mut sentences = vec![format!("Causes of the whole wait: {}.", list.join(", "))];
     let most = ns as f64 / whole as f64;
     if let Some(detail) = detail(first, parts, reads_itself).filter(|_| most >= MOSTLY || first == Part::Unknown) {
         sentences.push(detail);
@@ -74,7 +74,7 @@ pub(super) fn label(part: Part, reads_itself: bool) -> &'static str {
     }
 }
 
-/// Returns the conclusion from the largest cause, or how to learn more.
+/// Returns the conclusion from the largest cause, or what to record to learn more.
 fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
     let storage = parts.get(Part::Storage) + parts.get(Part::PageFaults);
     let is_free = storage as f64 <= WORTH * parts.sum() as f64;
@@ -84,7 +84,7 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
             "Storage was the bottleneck: pages of mapped files were read on first access.".into()
         }
         Part::Network => {
-            "The network was the bottleneck; the trace does not show whether server or network is slow.".into()
+            "The network was the bottleneck; the trace does not show whether the server or the network was slow.".into()
         }
         Part::Cpu if is_free => format!(
             "The CPU was the bottleneck: preprocessing, decoding, collating or the interpreter{}. {}.",
@@ -100,12 +100,12 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
         }
         Part::NoCpu if reads_itself => "The thread that takes batches was ready to run, but no CPU was free.".into(),
         Part::NoCpu => "Readers were ready to run, but no CPU was free.".into(),
-        Part::Gil => "Threads waited for their turn in the interpreter: processes instead of threads would help.".into(),
+        Part::Gil => "Threads waited for their turn in the interpreter: processes instead of threads would avoid that.".into(),
         Part::Lock => "Readers waited for locks that other threads or processes held.".into(),
         Part::Sleep => "Readers slept: their code, or a library in it, calls sleep or polls.".into(),
         Part::Child => "Readers waited for programs that they had started.".into(),
         Part::HandOver => {
-            "Batches were ready; transferring them took the time: serializing, pipes, shared memory.".into()
+            "Batches were ready and on their way to the trainer: serialized, in a pipe or in shared memory.".into()
         }
         Part::Start => "Readers were starting or ending: importing modules, forking, opening their data, exiting.".into(),
         Part::Dead => "The readers that should have made these batches had ended: --section processes shows how each ended.".into(),

@@ -72,7 +72,7 @@ pub fn confidence(summary: &Summary, headline: &Headline) -> Option<(Level, Stri
 fn of_training(summary: &Summary, headline: &Headline, waits: &Waits) -> Vec<Fact> {
     let mut facts = vec![basis(summary, headline, waits)];
     if headline.bottleneck == Bottleneck::Unknown {
-        facts.push(Fact(Level::Low, "the trace does not show how long it waited for data".into()));
+        facts.push(Fact(Level::Low, "the trace does not show what it waited for most of the time".into()));
         return facts;
     }
     if headline.certainty == Certainty::UpperBound && waits.lost() >= FREE {
@@ -105,7 +105,9 @@ fn basis(summary: &Summary, headline: &Headline, waits: &Waits) -> Fact {
     let is_own =
         matches!(headline.bottleneck, Bottleneck::CheckpointBound | Bottleneck::WriteBound | Bottleneck::OwnReads);
     match waits.groups.iter().any(|group| group.inferred) {
-        _ if is_own => Fact(Level::High, format!("the own calls of {} take this time", waits.wording().thread())),
+        _ if is_own => {
+            Fact(Level::High, format!("these are calls of {} itself, which were timed", waits.wording().thread()))
+        }
         false if headline.certainty == Certainty::Inferred => Fact(Level::Medium, "inferred from calls".into()),
         false if waits.gpus.is_some() => Fact(Level::High, "measured by spans and the GPU's clock".into()),
         false => Fact(Level::High, "measured by spans".into()),
@@ -134,7 +136,7 @@ fn own_shortage(headline: &Headline, waits: &Waits) -> Option<Fact> {
     (headline.certainty == Certainty::Inferred && counts && part >= LACKED_CPUS).then(|| {
         let without = waits.mean(waits.total(|group| group.own_no_cpu_ns));
         let thread = waits.wording().thread();
-        Fact(level, format!("{thread} waited {without} for a CPU, which does not count: the share may be larger"))
+        Fact(level, format!("{thread} also waited {without} for a CPU, which may hide more waiting for data"))
     })
 }
 
@@ -166,7 +168,7 @@ fn foreign_load(summary: &Summary, headline: &Headline, waits: &Waits) -> Option
     let cpus = reader_cpus(summary).filter(|_| headline.bottleneck != Bottleneck::CpuLimited)?;
     let (busy, all) = (cpus.others_busy()?, cpus.cores()?);
     (busy >= FOREIGN * all as f64).then(|| {
-        let text = format!("other programs used {busy:.1} of {all} CPUs, so an idle host may be faster");
+        let text = format!("other programs used {busy:.1} of {all} CPUs, so waits may be shorter on an idle host");
         Fact(Level::Medium, text)
     })
 }
@@ -174,7 +176,7 @@ fn foreign_load(summary: &Summary, headline: &Headline, waits: &Waits) -> Option
 fn without_training(headline: &Headline) -> Fact {
     match (headline.bottleneck, headline.certainty) {
         (Bottleneck::NoTraining, _) => {
-            Fact(Level::Medium, "inferred from calls: no spans, and no thread that takes batches and computes".into())
+            Fact(Level::Medium, "no spans, and calls show no thread that takes batches and computes".into())
         }
         (_, Certainty::Inferred) => Fact(Level::Low, "inferred from calls; whether it trains is unknown".into()),
         _ => Fact(Level::Low, "no verdict: neither spans nor calls show when training waits".into()),

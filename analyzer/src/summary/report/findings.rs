@@ -304,7 +304,7 @@ impl Section for Findings {
             hung("  ", OVERLAP, (2, width), out);
         }
         for (state, title) in [
-            (State::Silenced, "Fired, but would change nothing"),
+            (State::Silenced, "Suppressed: another finding explains it"),
             (State::Quiet, "Did not fire"),
             (State::Unknown, "Not measured"),
             (State::Ignored, "Ignored"),
@@ -322,7 +322,7 @@ const WIDTH: usize = 80;
 fn print_fired(finding: &Finding, width: usize, out: &mut String) {
     let severity = finding.severity.map_or("", Severity::word);
     let worth = finding.worth().map_or(String::new(), |worth| format!(", {worth}"));
-    let _ = writeln!(out, "\n  {severity}: {}{worth}, {}", finding.id, finding.confidence.word());
+    let _ = writeln!(out, "\n  {severity}: {}{worth} ({})", finding.id, finding.confidence.word());
     hung("    ", &shown(&finding.says), (4, width), out);
     for evidence in &finding.evidence {
         hung("      ", &shown(evidence), (8, width), out);

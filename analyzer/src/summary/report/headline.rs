@@ -18,7 +18,7 @@ use super::verdict::{
     lost_share, may_train, own_reads, read_from_cache, saves_alone, sentences, training_waits, waits,
 };
 use crate::summary::count::tally::Tally;
-use crate::summary::figures::units::{many, share, time};
+use crate::summary::figures::units::{grouped, many, share, time};
 use crate::summary::training::RankGroup;
 use crate::summary::waits::parts::{Part, Parts};
 use crate::summary::waits::trainers::WaitKind;
@@ -98,10 +98,12 @@ pub enum Bottleneck {
     CheckpointBound,
     WriteBound,
     OwnWork,
-    /// Training waits for a lock that another thread holds that makes no batches.
+    /// Training waits for a lock held by a thread that makes no batches.
     OwnLock,
     /// The training thread waits for Python's interpreter lock, which other threads hold.
     OwnGil,
+    /// The training thread itself waits for a free CPU.
+    OwnNoCpu,
     /// The training thread reads files itself, in addition to its readers.
     OwnReads,
     SynchronizationBound,
@@ -173,7 +175,8 @@ impl Bottleneck {
             Bottleneck::OwnWork => "OWN-WORK",
             Bottleneck::OwnLock => "LOCK-BOUND IN THE TRAINING THREAD",
             Bottleneck::OwnGil => "GIL-BOUND IN THE TRAINING THREAD",
-            Bottleneck::OwnReads => "STORAGE-BOUND IN THE TRAINING THREAD",
+            Bottleneck::OwnNoCpu => "CPU-LIMITED IN THE TRAINING THREAD",
+            Bottleneck::OwnReads => "READ-BOUND IN THE TRAINING THREAD",
             Bottleneck::SynchronizationBound => "SYNCHRONIZATION-BOUND",
             Bottleneck::ComputeBound => "COMPUTE-BOUND",
             Bottleneck::GpuInReaders => "GPU-BOUND READERS",
@@ -204,6 +207,7 @@ impl Bottleneck {
             OwnWork,
             OwnLock,
             OwnGil,
+            OwnNoCpu,
             OwnReads,
             SynchronizationBound,
             ComputeBound,
@@ -364,6 +368,9 @@ fn of_communication(ranks: &RanksTime) -> Headline {
     }
 }
 
+/// A training thread that waited for a CPU for this share of the training is limited by that.
+const NO_CPU: f64 = 0.25;
+
 fn of_training(summary: &Summary, waits: &Waits) -> Headline {
     if waits.is_doubtful() {
         let why = format!(
@@ -375,12 +382,15 @@ fn of_training(summary: &Summary, waits: &Waits) -> Headline {
         return Headline::new(Bottleneck::Unknown, why);
     }
     let data = waits.lost();
+    // Every thread waits for a CPU now and then.
+    let no_cpu = Some(waits.sum_share(|group| group.own_no_cpu_ns)).filter(|part| *part >= NO_CPU).unwrap_or(0.0);
     let others = [
         (waits.written_share(), if saves(summary) { Bottleneck::CheckpointBound } else { Bottleneck::WriteBound }),
         (waits.sum_share(|group| group.own_work_ns), Bottleneck::OwnWork),
         (waits.sum_share(|group| group.lock_wait_ns), Bottleneck::OwnLock),
         (waits.sum_share(|group| group.own_read_ns), Bottleneck::OwnReads),
         (waits.sum_share(|group| group.own_gil_ns), Bottleneck::OwnGil),
+        (no_cpu, Bottleneck::OwnNoCpu),
         (waits.sum_share(|group| group.peer_wait_ns), Bottleneck::SynchronizationBound),
         (waits.sum_share(|group| group.unknown_wait_ns), Bottleneck::Unknown),
     ];
@@ -432,7 +442,7 @@ fn certainty_text(waits: &Waits) -> &'static str {
 
 fn with_share(bottleneck: Bottleneck, title: &str, part: f64, waits: &Waits, (lost, why): (&str, String)) -> Headline {
     // Spans show waits for data; only calls show other waits.
-    let by_calls = bottleneck.other_wait().is_some() || bottleneck == Bottleneck::OwnGil;
+    let by_calls = bottleneck.other_wait().is_some() || matches!(bottleneck, Bottleneck::OwnGil | Bottleneck::OwnNoCpu);
     let by_calls = by_calls && certainty(waits) != Certainty::UpperBound;
     let certainty = if by_calls { Certainty::Inferred } else { certainty(waits) };
     let partly = if part < LIMITING { "PARTLY " } else { "" };
@@ -462,7 +472,7 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
             part if part >= ALL => format!(": {}", row.named()),
             part => format!(" ({} of that: {})", Unit::Share.text(part), row.named()),
         });
-        format!("{noun} waited {} of {trained} for {what}{named}. It waited {data} for data.", ns(of))
+        format!("{noun} waited {} of {trained} for {what}{named}. Waits for data took another {data}.", ns(of))
     };
     let (lost, why) = match bottleneck {
         Bottleneck::CheckpointBound | Bottleneck::WriteBound => {
@@ -489,6 +499,14 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
             format!(
                 "{thread} waited {} of {trained} for the interpreter lock (GIL), which other threads held; it waited {} for data.",
                 ns(|group| group.own_gil_ns),
+                waits.mean(waits.waited)
+            ),
+        ),
+        Bottleneck::OwnNoCpu => (
+            "is spent waiting for a CPU",
+            format!(
+                "{thread} itself waited {} of {trained} for a CPU, and {} for its readers.",
+                ns(|group| group.own_no_cpu_ns),
                 waits.mean(waits.waited)
             ),
         ),
@@ -569,11 +587,16 @@ fn of_victims(waits: &Waits, (part, ranks): (f64, String)) -> Headline {
     let bottleneck = Bottleneck::SynchronizationBound;
     let partly = if part < LIMITING { "PARTLY " } else { "" };
     let certainty = certainty(waits);
+    let wrote = match waits.written_share() {
+        part if part >= FREE => format!(" and wrote files for {}", time(waits.written() as f64)),
+        _ => String::new(),
+    };
     let why = format!(
-        "{} itself waited {} of {} for batches; the trace does not show what it did in the rest of its time.",
+        "{} itself waited {} of {} for batches{}; calls do not explain the rest of its time.",
         waits.who(),
         waits.mean(waits.waited),
-        waits.mean(waits.trained)
+        waits.mean(waits.trained),
+        wrote
     );
     Headline {
         share: Some(part),
@@ -635,6 +658,10 @@ fn of_data(waits: &Waits, part: f64) -> Headline {
         waits.mean(waits.trained),
         waits.wording().items(),
     );
+    let startup = waits.groups.iter().filter_map(|group| group.startup_ns).max().unwrap_or(0);
+    if bottleneck == Bottleneck::StartupBound && startup > waits.trained / waits.groups.len() as i64 {
+        why += &format!("; another {} passed before {} started", time(startup as f64), waits.wording().noun());
+    }
     if waits.is_shared_loss() {
         let slowest = waits.slowest().map_or("the slowest one".into(), |(who, _)| format!("{who}, the slowest one,"));
         why += &format!("; ranks that wait for {slowest} lose up to {}", Unit::Share.text(part));
@@ -792,7 +819,7 @@ fn without_training(summary: &Summary, pools: Option<&Waits>) -> Headline {
                 share: Some(part),
                 certainty: Certainty::Inferred,
                 text: format!(
-                    "LIKELY {title}: at least {} of the loop is spent in reads, if it trains",
+                    "LIKELY {title}: at least {} of the loop is spent in reads (if this loop is the training)",
                     Unit::Share.text(part)
                 ),
                 ..Headline::new(bottleneck, why)
@@ -806,10 +833,25 @@ fn without_training(summary: &Summary, pools: Option<&Waits>) -> Headline {
             ),
         ),
         None => {
-            let why = format!("The trace does not show when training requested a batch; {active}.");
+            let slept = slept(summary).map_or_else(String::new, |text| format!(" {text}"));
+            let why = format!(
+                "Calls do not show when training requested a batch, or which thread delivered it; {active}.{slept}"
+            );
             Headline::new(Bottleneck::Unknown, why)
         }
     }
+}
+
+/// Fewer sleeps than this are not worth a sentence.
+const SLEEPS_MIN: u64 = 20;
+
+/// Returns the sentence on sleeps, which may be waits: for a file, a flag, or the limit of a rate.
+fn slept(summary: &Summary) -> Option<String> {
+    let sleeps = || summary.past_files.iter().filter(|function| function.name.ends_with("sleep"));
+    let (count, ns) = sleeps().fold((0, 0), |(count, ns), function| (count + function.count, ns + function.time_ns));
+    (count >= SLEEPS_MIN && ns as f64 >= LIMITING * summary.time.total_ns as f64).then(|| {
+        format!("Threads slept {} times, {} in all, perhaps between looks for data.", grouped(count), time(ns as f64))
+    })
 }
 
 fn capital(text: &str) -> String {

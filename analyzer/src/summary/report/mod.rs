@@ -18,6 +18,7 @@ pub mod confidence;
 pub mod counted;
 pub mod damage;
 pub mod dataset;
+mod decisive;
 pub mod directories;
 pub mod duplicate_files;
 pub mod epochs;

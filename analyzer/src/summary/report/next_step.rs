@@ -161,6 +161,7 @@ impl Bottleneck {
             Bottleneck::PreprocessingBound => {
                 is_in(&["loader-cpu-bound", "small-reads", "tiny-stdio"]) || is_in(&LOADER)
             }
+            Bottleneck::OwnNoCpu => is_in(&CPUS),
             Bottleneck::CpuLimited => is_in(&CPUS) || rule == "loader-cpu-bound",
             Bottleneck::GilBound => is_in(&["loader-cpu-bound", "too-many-threads"]),
             Bottleneck::TransferBound => rule == "hand-over",
@@ -224,6 +225,9 @@ impl Bottleneck {
             Bottleneck::OwnGil => {
                 "do the Python work of the other threads in processes (workers of a loader, multiprocessing): a thread that runs Python \
                  code stops all others"
+            }
+            Bottleneck::OwnNoCpu => {
+                "run fewer processes and threads on these CPUs, or give the job more of them (--section machine shows quotas and load)"
             }
             Bottleneck::OwnWork => "speed up those threads or programs: --section waits names them",
             Bottleneck::OwnLock => {
@@ -298,17 +302,27 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
     let (kind, wait_ns) = bottleneck.other_wait()?;
     let (row, _) = waits.ender(kind, waits.total(wait_ns))?;
     let work = row.work().map_or(String::new(), |work| format!(": {} {work}", row.pronoun()));
+    let step = if row.sleeps() { "find the sleeps in" } else { "speed up" };
     match kind {
         WaitKind::Lock => Some(format!("hold that lock for less time in {}{work}", row.named())),
         WaitKind::OwnWork if waits.lost() >= FREE => Some(format!(
-            "speed up {}{work}; then the readers, for which {} waited, too",
+            "{step} {}{work}; then look at the readers, for which {} waited, too",
             row.named(),
             waits.wording().noun()
         )),
-        WaitKind::OwnWork => Some(format!("speed up {}{work}; data loading is not the bottleneck", row.named())),
+        // The trace does not show whether a pool that is asked each time makes batches.
+        WaitKind::OwnWork if waits.has_no_readers() && row.waits >= TASKS_MIN => Some(format!(
+            "{step} {}{work}; if {} batches, request several ahead instead of one at a time",
+            row.named(),
+            if row.processes > 1 { "they make" } else { "it makes" }
+        )),
+        WaitKind::OwnWork => Some(format!("{step} {}{work}; data loading is not the bottleneck", row.named())),
         _ => None,
     }
 }
+
+/// Threads and programs that end this many waits may be a loader.
+const TASKS_MIN: u64 = 8;
 
 /// A change that was replayed is the next step if it certainly saves this share of the training.
 const SURE: f64 = 0.1;

@@ -162,9 +162,18 @@ impl ReaderCpus<'_> {
 
     /// Returns why no CPU was free; `None` if the trace does not show it.
     pub fn shortage(&self) -> Option<Shortage> {
-        if let Some(quota) = self.quota() {
-            return Some(Shortage::Quota(quota.clone()));
-        }
+        self.quota().map(|quota| Shortage::Quota(quota.clone())).or_else(|| self.without_quota())
+    }
+
+    /// Returns why training waited this long for readers without a CPU. A quota that throttled its group for less than
+    /// half of that is not the main reason.
+    pub fn shortage_of(&self, lacked_ns: i64) -> Option<Shortage> {
+        let explains = |quota: &&QuotaUse| quota.throttled_ns.is_none_or(|ns| 2 * ns as i64 >= lacked_ns);
+        let quota = self.quota().filter(explains).map(|quota| Shortage::Quota(quota.clone()));
+        quota.or_else(|| self.without_quota())
+    }
+
+    fn without_quota(&self) -> Option<Shortage> {
         let (used, cpus) = (self.used?, self.allowed?);
         let busy = self.others_busy();
         let is_shared = used < OTHERS * cpus as f64;
@@ -209,7 +218,7 @@ impl Shortage {
                 };
                 let others = match busy {
                     Some(busy) => {
-                        format!("other programs used {busy:.1} (which ones is not recorded)")
+                        format!("other programs used {busy:.1} (the trace does not record which)")
                     }
                     None => "the trace does not show who used the rest".into(),
                 };
@@ -233,7 +242,9 @@ impl Shortage {
 pub fn quota_text(quota: &QuotaUse) -> String {
     let used = quota.throttled_periods.zip(quota.periods).map_or_else(
         || "and used about that much".into(),
-        |(up, all)| format!("which was used up in {} of {}", grouped(up), many(all, "period", "periods")),
+        |(up, all)| {
+            format!("which was used up in {} of {}", grouped(up), many(all, "scheduling period", "scheduling periods"))
+        },
     );
     format!("The job may use the time of {} CPUs (quota of {}), {used}", quota.cpus, quota.group)
 }
@@ -277,6 +288,12 @@ mod tests {
         let group = QuotaUse { cpus: 0.6, periods: Some(66), throttled_periods: Some(63), ..QuotaUse::default() };
         let held = MachineUse { cores: Some(8), quotas: vec![group.clone()], ..MachineUse::default() };
         assert_eq!(cpus(&held, two(), 8, 0.6, 4).shortage(), Some(Shortage::Quota(group.clone())));
+        // It throttled the group for 1.3 s: training waited longer for CPUs that others used.
+        let short = QuotaUse { throttled_ns: Some(1_300_000_000), ..group.clone() };
+        let busy = MachineUse { cores: Some(8), quotas: vec![short], ..MachineUse::default() };
+        let of = |lacked_ns| cpus(&busy, two(), 8, 0.6, 4).shortage_of(lacked_ns);
+        assert!(matches!(of(4_700_000_000), Some(Shortage::Others { .. })));
+        assert!(matches!(of(2_000_000_000), Some(Shortage::Quota(_))));
         // A quota that is large enough is not the cause.
         let large = QuotaUse { throttled_periods: Some(1), ..group };
         let free = MachineUse { cores: Some(8), quotas: vec![large], ..MachineUse::default() };

@@ -9,11 +9,12 @@ use super::causes::causes;
 use super::communication::of_ranks;
 use super::damage::DamageNote;
 use super::dataset::Dataset;
+use super::decisive::{Decisive, decisive, waited_for};
 use super::findings::Unit;
 use super::functions::beneath;
 use super::gpu::{Gpus, gpus};
 use super::locked;
-use super::no_cpu::{ReaderCpus, Shortage, reader_cpus};
+use super::no_cpu::{Shortage, reader_cpus};
 use super::processes::ProcessUse;
 use super::time::Time;
 use super::wait_enders::most;
@@ -145,6 +146,8 @@ pub(super) struct Waits<'a> {
     pub(super) groups: Vec<&'a RankGroup>,
     /// Trainers that wait for the single trainer in `groups`.
     victims: Vec<&'a RankGroup>,
+    /// Trainers of other jobs, which waited less than the single trainer in `groups`.
+    unrelated: Vec<&'a RankGroup>,
     pub(super) trained: i64,
     pub(super) waited: i64,
     /// The part of the wait that passed before readers had started.
@@ -165,53 +168,36 @@ pub(super) struct Waits<'a> {
 
 /// Returns the waits of the run's trainers, with the reason why no CPU was free.
 pub(super) fn training_waits(summary: &Summary) -> Option<Waits<'_>> {
-    let shortage = || reader_cpus(summary).as_ref().and_then(ReaderCpus::shortage);
-    waits(&summary.training).map(|waits| Waits { shortage: shortage(), ..waits })
+    let waits = waits(&summary.training).filter(|waits| !waits.is_marginal(summary))?;
+    let lacked = waits.causes.map_or(0, |causes| causes.get(Part::NoCpu));
+    let shortage = reader_cpus(summary).and_then(|cpus| cpus.shortage_of(lacked));
+    Some(Waits { shortage, ..waits })
 }
 
 /// Returns the waits of trainers; `None` if no trainer's wait is known.
 pub(super) fn waits(groups: &[RankGroup]) -> Option<Waits<'_>> {
-    let groups = told(groups);
-    let (groups, victims) = culprit(&groups).map_or((groups.clone(), Vec::new()), |(one, others)| (vec![one], others));
+    let Decisive { groups, victims, unrelated } = decisive(told(groups));
     let waited: Option<i64> = groups.iter().map(|group| group.waited_ns).sum();
     let io: Option<i64> = groups.iter().map(|group| group.wait_io_ns).sum();
     let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
     let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
     let (held, causes, gpus) = (held(&groups), causes(&groups), gpus(&groups));
     let (shortage, of_slowest) = (None, false);
-    let waits =
-        |waited| Waits { held, groups, victims, trained, waited, starting, io, causes, of_slowest, shortage, gpus };
+    let waits = |waited| Waits {
+        held,
+        groups,
+        victims,
+        unrelated,
+        trained,
+        waited,
+        starting,
+        io,
+        causes,
+        of_slowest,
+        shortage,
+        gpus,
+    };
     waited.filter(|_| trained > 0).map(waits).map(Waits::caused_by_the_slowest)
-}
-
-/// Returns the trainer that loses time to its data, its files, locks or own threads while most other trainers wait for
-/// it, and those trainers. All of them wait for their readers to start, so that time does not count.
-fn culprit<'a>(groups: &[&'a RankGroup]) -> Option<(&'a RankGroup, Vec<&'a RankGroup>)> {
-    let lost = |group: &RankGroup| {
-        let others = [group.written_ns, group.own_work_ns, group.lock_wait_ns];
-        let at_work = group.waited_ns? - group.wait_start_ns.unwrap_or(0);
-        Some(at_work + others.into_iter().flatten().sum::<i64>())
-    };
-    let one = groups.iter().copied().max_by_key(|group| lost(group))?;
-    let waits = |group: &RankGroup, ns: i64| ns as f64 >= FREE * group.trained_ns as f64;
-    let others = || groups.iter().copied().filter(|group| group.proc != one.proc);
-    let is_victim = |group: &&RankGroup| {
-        let (own, waited) = (lost(group).unwrap_or(0), waited_for(group, one));
-        waits(group, waited) && waited > own
-    };
-    let victims: Vec<&RankGroup> = others().filter(is_victim).collect();
-    let is_one = waits(one, lost(one)?) && 2 * victims.len() >= groups.len() - 1 && !victims.is_empty();
-    is_one.then_some((one, victims))
-}
-
-/// Returns how long a trainer waited for another one: in calls that this one ended, or longer than this one in calls of MPI, in
-/// which the last to arrive waits least.
-fn waited_for(group: &RankGroup, one: &RankGroup) -> i64 {
-    let longer = if group.inferred { group.communicated_ns - one.communicated_ns } else { 0 };
-    // Kernels of communication spin until all ranks have arrived.
-    let collective = |group: &RankGroup| group.device.as_ref().map(|device| device.collective_ns);
-    let on_device = collective(group).zip(collective(one)).map_or(0, |(group, one)| group - one);
-    group.waited_for(one.proc).max(longer).max(on_device)
 }
 
 impl Waits<'_> {
@@ -291,6 +277,14 @@ impl Waits<'_> {
         self.is_unseen() || self.groups.iter().any(|group| group.is_doubtful())
     }
 
+    /// Returns `true` if it is a short part of the run, and the trace does not show its waits: another program, such as a
+    /// server, looks like a trainer then.
+    fn is_marginal(&self, summary: &Summary) -> bool {
+        let trained = self.trained as f64 / self.groups.len().max(1) as f64;
+        let is_inferred = self.groups.iter().all(|group| group.inferred);
+        is_inferred && self.is_doubtful() && trained < FREE * summary.time.total_ns as f64
+    }
+
     /// Returns `true` if readers work without pause through the training: then nothing but faster or more readers shortens it.
     pub(super) fn readers_set_pace(&self) -> bool {
         let readers = || self.groups.iter().flat_map(|group| &group.readers);
@@ -362,8 +356,9 @@ impl Waits<'_> {
         let (trained, waited) = (self.mean(self.trained), self.mean(self.waited));
         let part = share(self.waited, self.trained);
         let what = if is_doubtful && !is_unseen { "something" } else { self.wording().items() };
+        let least = if is_doubtful && is_unseen { "at least " } else { "" };
         let mut sentence = format!(
-            "{answer}{inferred}: {} {} for {trained}{} and spent {waited} ({part}) of it waiting for {what}",
+            "{answer}{inferred}: {} {} for {trained}{} and spent {least}{waited} ({part}) of it waiting for {what}",
             self.who(),
             if self.groups.len() > 1 { self.wording().plural_verb() } else { self.wording().verb() },
             self.on_average()
@@ -377,12 +372,26 @@ impl Waits<'_> {
             let most = format!("{who}, {part}");
             sentence += &format!("; the longest wait: {most}");
         }
+        if let Some(others) = self.of_unrelated() {
+            sentence += &format!("; {others}");
+        }
         if let Some(held) = self.held.filter(|_| self.lost() >= self.part(self.waited) + WORTH) {
             let part = Unit::Share.text(self.lost());
             sentence +=
                 &format!("; each step waits for the slowest rank, which cost up to {} ({part})", time(held as f64));
         }
         sentence + "."
+    }
+
+    /// Returns how long trainers of other jobs waited, if there are any.
+    fn of_unrelated(&self) -> Option<String> {
+        let part = |group: &&RankGroup| group.waited_ns.unwrap_or(0) as f64 / group.trained_ns.max(1) as f64;
+        let most = self.unrelated.iter().copied().max_by(|a, b| part(a).total_cmp(&part(b)))?;
+        let longest = format!("{} waited {}", self.called(most), Unit::Share.text(part(&most)));
+        Some(match self.unrelated.len() - 1 {
+            0 => format!("another job, {longest}"),
+            more => format!("{} other jobs waited less; the longest: {longest}", grouped(more as u64 + 1)),
+        })
     }
 
     /// Returns `true` if only calls show waits, and there are hardly any, because no trainer has readers.
@@ -416,7 +425,9 @@ impl Waits<'_> {
     pub(super) fn who(&self) -> String {
         match self.groups.as_slice() {
             [one] if one.trainer.is_empty() => self.called(one),
-            [one] if !self.victims.is_empty() => format!("{} ({})", one.trainer, self.called(one)),
+            [one] if !self.victims.is_empty() || !self.unrelated.is_empty() => {
+                format!("{} ({})", one.trainer, self.called(one))
+            }
             [one] => one.trainer.clone(),
             several => format!("{} {}", grouped(several.len() as u64), self.wording().processes()),
         }
@@ -467,7 +478,7 @@ impl Waits<'_> {
                 let each = causes.scaled(causes.sum() / self.groups.len() as i64).unwrap_or(causes);
                 let mut sentences = super::causes::sentences(&each, self.read_themselves(), self.shortage.as_ref());
                 if let Some(first) = sentences.first_mut().filter(|_| self.of_slowest) {
-                    *first = first.replacen("Causes of that wait:", "Causes of the wait of the slowest:", 1);
+                    *first = first.replacen("Causes of the whole wait:", "Causes of the wait of the slowest:", 1);
                 }
                 sentences
             }
@@ -483,7 +494,7 @@ impl Waits<'_> {
         };
         let reader = most(group, WaitKind::Data, self.waited).map(|(row, part)| {
             let waited = Unit::Share.text(part);
-            format!("{waited} of that wait was for {}.", row.named())
+            format!("{waited} of the wait was for {}.", row.named())
         });
         let named = match causes.largest() {
             Part::Network => remote_ends(summary),
@@ -671,7 +682,7 @@ impl Waits<'_> {
 
     pub(super) fn called(&self, group: &RankGroup) -> String {
         let name = group.rank.map_or_else(|| format!("process {}", group.pid), |rank| format!("rank {rank}"));
-        let mut all = self.groups.iter().chain(&self.victims);
+        let mut all = self.groups.iter().chain(&self.victims).chain(&self.unrelated);
         if all.any(|other| other.host != group.host) { format!("{name} on {}", group.host) } else { name }
     }
 
@@ -823,10 +834,7 @@ fn balance(summary: &Summary, has_pools: bool) -> Option<String> {
         None if saves_alone(summary) => format!("{active}. {}", checkpoints(summary)),
         None => match reads_itself(summary) {
             Some(own) => format!("{active}. {own} {RECORD_SPANS}"),
-            None => format!(
-                "{active}. Whether training waited for data is unknown: the trace does not show when a batch was \
-                 requested, or which thread or process delivered one. {RECORD_SPANS}"
-            ),
+            None => format!("{active}. Whether training waited for data is unknown. {RECORD_SPANS}"),
         },
     })
 }

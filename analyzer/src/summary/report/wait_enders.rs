@@ -129,6 +129,11 @@ impl WaitedFor {
         if self.threads.max(self.processes) > 1 { "they" } else { "it" }
     }
 
+    /// Returns `true` if it slept for most of that time.
+    pub fn sleeps(&self) -> bool {
+        2 * self.causes.get(Part::Sleep) > self.causes.sum()
+    }
+
     /// Returns its work in the meantime, such as `spent 56 % of that time in calls on files, 38 % on the CPU`. `None` if
     /// that is unknown.
     pub fn work(&self) -> Option<String> {
