@@ -20,8 +20,8 @@ pub const ANALYZE: Equivalents = &[
     (&["-v", "--verbose", "--details"], "use --full"),
     (&["-q", "--quiet", "--silent"], "use -o FILE for the results; --no-progress hides the bar"),
     (
-        &["--name", "--function", "--functions", "--syscall", "--event", "--filter"],
-        "use --call NAME, --cat CAT or --file GLOB",
+        &["--name", "--function", "--functions", "--syscall", "--event", "--filter", "--where"],
+        "use --call NAME, --cat CAT, --file GLOB or --pid PID, or --sql with `where`",
     ),
     (&["--start", "--since", "--begin"], "use --from TIME"),
     (&["--end", "--until", "--stop"], "use --to TIME"),

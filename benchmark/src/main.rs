@@ -34,8 +34,9 @@ use std::time::{Duration, SystemTime};
   dlio workloads show resnet50
   dlio check mlperf results            check results against the rules of MLPerf Storage
   dlio analyze                         report on the trace in ./dlio-trace
-  dlio top                             show what programs that trace into ./dlio-trace are doing
-Any other command X runs the program dlio-X.")]
+  dlio top                             show what the programs traced into ./dlio-trace are doing
+
+For any other X, dlio X runs the program dlio-X.")]
 struct Dlio {
     #[command(subcommand)]
     verb: Verb,
@@ -99,7 +100,7 @@ Table of results: one row per epoch, including its checkpoints; `eval` is the ev
   wait    time that a step waited for its batch
   cached  share of the data that was in the page cache before the epoch
   MB/s    bytes read from files by all ranks, in 10^6 (summary.json: 1024 * 1024, as in DLIO);
-          for files opened by the HDF5 library, such as chunked ones, only bytes of samples count
+          in files read through the HDF5 library, such as chunked ones, only bytes of samples count
 
 Exit status:
   0    done
@@ -241,7 +242,7 @@ struct Options {
     /// Read all files under this directory, with any names, instead of generated ones
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Print the configuration instead of running (KIND is `job`, as in Hydra)
+    /// Print the configuration instead of running; KIND is `job`, as in Hydra
     #[arg(long, short = 'c', value_name = "KIND", num_args = 0..=1, default_missing_value = "job", value_parser = kind)]
     cfg: Option<String>,
     /// Run once per combination of values given as a,b,c
@@ -274,7 +275,7 @@ struct Options {
     /// Run loader workers as processes or as threads
     #[arg(long, value_name = "KIND", default_value = "processes", value_parser = ["processes", "threads"])]
     workers: String,
-    /// Reaction to a sample that cannot be read: end the run, or count it and continue. Both exit with status 5
+    /// What to do about a sample that cannot be read: stop, or skip and count it. The exit status is 5 either way
     #[arg(long, value_name = "WHAT", default_value = "stop", value_parser = ["stop", "skip"])]
     on_error: String,
     /// Read the data set back and compare it before the run

@@ -37,12 +37,12 @@ pub struct Arguments {
     #[arg(long)]
     pub full: bool,
 
-    /// Print only these sections of the summary, in full; by name or title
+    /// Print only these sections of the summary, in full (--explain describes each)
     #[arg(long, value_name = "SECTION", value_delimiter = ',', ignore_case = true, value_parser = sections(), conflicts_with = "compare")]
     pub section: Vec<String>,
 
     /// Print only the findings, each with its evidence, the change to make and how to verify it, and then the
-    /// measurements of rules that did not fire
+    /// measurements of the other rules
     #[arg(long)]
     pub findings: bool,
 
@@ -52,9 +52,9 @@ pub struct Arguments {
     pub brief: bool,
 
     /// Predict the training time with a change (repeatable; a comma makes several changes together): storage=2, latency=2,
-    /// bandwidth=2, workers=N, prefetch=N, order=any, persistent=1, decode=2, handover=0, compute=2, cores=N, quota=none.
-    /// Values of storage, latency, bandwidth, decode and compute are speedups; inf is allowed. With --compare, the
-    /// prediction from the first run is printed next to the time of the second
+    /// bandwidth=2, workers=N, prefetch=N, order=any, persistent=1, decode=2, handover=0, compute=2, cores=N, quota=none (--explain what_if).
+    /// Values of storage, latency, bandwidth, decode and compute are speedups; inf is allowed. With --compare, print
+    /// the time predicted from the first run next to the measured time of the second
     #[arg(long, value_name = "CHANGE", value_parser = Change::parse, conflicts_with_all = ["workload", "fail_if"])]
     pub what_if: Vec<Change>,
 
@@ -106,8 +106,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", value_parser = parse_path)]
     pub export: Vec<PathBuf>,
 
-    /// Write the selected events as a smaller trace into this new directory, with the samples of its hosts and the origin; every
-    /// tool reads it like the whole trace
+    /// Write the selected events as a trace of its own into this new directory, with the samples of its hosts and a note of its
+    /// origin
     #[arg(long, value_name = "DIR")]
     pub cut: Option<PathBuf>,
 
@@ -135,7 +135,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR|URL", requires = "view", value_parser = Ui::parse)]
     pub ui: Option<Ui>,
 
-    /// Export every event; by default, an overview is exported if there are more events than a viewer can handle
+    /// With --export and --view: every event, even if there are more than a viewer can handle [default: an overview then]
     #[arg(long)]
     pub all: bool,
 
@@ -151,7 +151,7 @@ pub struct Arguments {
     #[arg(long)]
     pub exact: bool,
 
-    /// Rows per table of the summary [default: as many as fit one screen; with --full and --section 15, or 20 waits]
+    /// Rows per table of the summary [default: what fits one screen; 15 with --full or --section, 20 in waits]
     #[arg(long, value_name = "N", value_parser = rows)]
     pub top: Option<usize>,
 
@@ -163,13 +163,13 @@ pub struct Arguments {
     #[arg(long, value_name = "SECTION", value_parser = sections_with_sql())]
     pub show_sql: Option<String>,
 
-    /// Compare with these runs. TRACE is as above, or a report written with --format json. The first side is the baseline. With
-    /// several runs per side, run-to-run variation is taken into account: --compare A1 A2 A3 A4 -- B1 B2 B3 B4
+    /// Compare with these runs; those before --compare are the baseline. TRACE is as above, or a report written with --format
+    /// json. With several runs per side, run-to-run variation is taken into account: --compare A1 A2 A3 A4 -- B1 B2 B3 B4
     #[arg(long, value_name = "TRACE", num_args = 1.., help_heading = "Comparing")]
     pub compare: Vec<String>,
 
     /// Show how similar the I/O of both runs is: the cosine similarity of the features in DLIO's paper, the difference
-    /// of each feature, and distances of whole distributions; one trace per side, text or JSON
+    /// of each feature, and the distance between their distributions; one trace per side, text or JSON
     #[arg(long, requires = "compare", conflicts_with = "fail_if", help_heading = "Comparing")]
     pub similarity: bool,
 
@@ -186,7 +186,7 @@ pub struct Arguments {
     #[arg(long, value_name = "LIMIT", value_parser = Limit::parse, help_heading = "Comparing")]
     pub fail_if: Vec<Limit>,
 
-    /// Succeed if the runs do not show whether a limit is exceeded
+    /// Exit with 0 instead of 3 if the runs cannot decide a limit
     #[arg(long, requires = "fail_if", help_heading = "Comparing")]
     pub lenient: bool,
 
@@ -201,10 +201,8 @@ pub struct Arguments {
     #[arg(long)]
     pub no_cache: bool,
 
-    /// Memory limit for queries and for the row groups that --parquet writes: 512MB, 4GiB. Queries that need more spill
-    /// to disk (TMPDIR). The limit does not apply to reading and counting (memory grows with files, processes and
-    /// intervals; some compressed traces are decompressed into memory, up to 1 GiB), nor to --export (it keeps all
-    /// strings of a process in memory)
+    /// Memory for queries and --parquet, such as 512MB or 4GiB; queries that need more spill to disk (TMPDIR). Reading, counting
+    /// and --export are not limited
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
     pub memory: u64,
 
@@ -270,7 +268,7 @@ Exit status:
   1  nothing could be read, no event matches the filters, a query failed, or a result could not be written
   2  the command line is wrong
   3  done, but part of the trace is damaged or events are lost, and --strict was given
-With --fail-if: 0 all limits kept, 1 one exceeded, 2 wrong or unreadable, 3 undecided by these runs (0 with --lenient)";
+With --fail-if: 0 all limits kept, 1 one exceeded, 2 a limit is malformed or a run unreadable, 3 undecided by these runs (0 with --lenient)";
 
 impl Arguments {
     /// Parses a command line. The order of arguments decides which side of a comparison is the first.

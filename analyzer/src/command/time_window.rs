@@ -32,7 +32,9 @@ pub fn filter(
         to = Some(to.map_or(end, |to| to.min(end)));
     }
     if from.zip(to).is_some_and(|(from, to)| from >= to) {
-        return Err(Failure::Window("the window ends before it starts, so it contains nothing".into()));
+        return Err(Failure::Window(
+            "cannot select this window: it ends before it starts; check --from, --to and --for".into(),
+        ));
     }
     Ok(Filter {
         from,

@@ -58,14 +58,14 @@ pub struct Options {
     /// Record every event (full), or only counts by file and function in constant memory (summary) [default: full]
     #[arg(long, value_name = "MODE", value_parser = ["full", "summary"])]
     mode: Option<String>,
-    /// Record events until a process's trace has this size, then only count, as with `--mode summary`
+    /// Stop recording events once the trace of a process reaches this size; then only count, as with `--mode summary`
     #[arg(long, value_name = "MEGABYTES", value_parser = megabytes)]
     max_mb: Option<u64>,
-    /// Keep only the events of this last period in full, such as 10m, 30s or 2h, and counts of all events: for runs
-    /// that last days
+    /// For runs that last days: keep the events of the last 10m (or 30s, 2h), and counts of the whole run
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with_all = ["mode", "max_mb"])]
     last: Option<u64>,
-    /// Record only matching files: `data/**`, `*.npz`, `part-[0-9].{h5,npz}`, a directory; can be repeated
+    /// Record only files that match a pattern (`data/**`, `*.npz`, `part-[0-9].{h5,npz}`) or are in a directory; can be
+    /// repeated
     #[arg(long, value_name = "GLOB")]
     include: Vec<String>,
     /// Skip matching files; can be repeated
@@ -76,11 +76,11 @@ pub struct Options {
     all: bool,
     #[command(flatten)]
     gpu: GpuOptions,
-    /// Also record static programs and Go programs, which the tracer's library cannot enter, by ptrace: each system call
-    /// of them takes some 25 us longer
+    /// Also record static programs and Go programs, which the tracer's library cannot enter, by ptrace, which
+    /// makes each of their system calls about 25 us slower
     #[arg(long, conflicts_with_all = ["mode", "max_mb", "last"])]
     ptrace_static: bool,
-    /// Make the trace readable by everyone [default: only you] (DLIO_TRACE_UMASK=022)
+    /// Make the trace readable by everyone, as with DLIO_TRACE_UMASK=022 [default: only you]
     #[arg(long)]
     share: bool,
     /// Write the report as an HTML page with dlio-analyze; replaces FILE
@@ -153,7 +153,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     }
     refuse_impossible(options)?;
     let Some((program, arguments)) = options.command.split_first() else {
-        return Err(Failure::refused("no command to trace").remedy("usage: dlio trace -- COMMAND ..."));
+        return Err(Failure::refused("cannot trace: no command is given").remedy("usage: dlio trace -- COMMAND ..."));
     };
     let preload = locate::preload(&locate::library().ok_or_else(missing_library)?)?;
     let analyzer = options.report.is_some().then(|| analyzer::program().ok_or_else(missing_analyzer)).transpose()?;

@@ -74,7 +74,7 @@ impl std::fmt::Display for LoadError {
             LoadError::NoTrace(path, formats) => {
                 write!(
                     f,
-                    "cannot read {}: not in a format that dlio-analyze reads; expected .dlt, .ring, {formats}",
+                    "cannot read {}: not in a format that dlio-analyze reads; expected .dlt, .ring, {formats}; pass the directory that dlio trace wrote",
                     path.display()
                 )
             }
