@@ -16,7 +16,7 @@ pub struct World {
     pub slope: f64,
     /// Number of readers at which storage reaches its total limit; no limit if zero.
     pub storage_readers: usize,
-    /// Slowness of each reader relative to the average, if batches are not the cause. Empty if all are equal.
+    /// How much slower than average each reader is, for reasons other than its batches. Empty if all are equal.
     pub slowness: Vec<f64>,
 }
 
@@ -285,7 +285,7 @@ impl<'a> Player<'a> {
         self.after(turn, What::Reader(reader as u32));
     }
 
-    /// Ends a phase of a reader and starts the next one that takes any time.
+    /// Ends a phase of a reader and starts the next one that is not empty.
     fn phase_ends(&mut self, reader: usize) {
         let own = &mut self.readers[reader];
         if own.phase != TURN && matches!(ALL_KINDS[own.phase - 1], Kind::Io | Kind::Cpu | Kind::Hand) {
@@ -424,7 +424,7 @@ impl<'a> Player<'a> {
         self.after(self.pass.tail_ns, What::Trainer);
     }
 
-    /// Checks for the trainer's batch: stored, or in the next message.
+    /// Looks for the batch that the trainer wants, among stored batches and in the next message.
     fn look(&mut self) {
         if self.order == Order::InOrder && self.stored[self.step] {
             return self.returns(self.step);

@@ -9,8 +9,8 @@
 //! it, so it does not matter. If the addresses of two objects share a slot, the slot's key distinguishes them: an
 //! object whose slot is used by another object's waiters is not tracked.
 //!
-//! A thread that is cancelled inside a wait remains registered: its slot stays with that object and stamps every
-//! later post, at ten nanoseconds each. A forked child finds the table zeroed by the kernel.
+//! A thread that is cancelled inside a wait remains registered: its object keeps the slot, and every later post leaves
+//! a stamp, which takes ten nanoseconds each. A forked child finds the table zeroed by the kernel.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
@@ -37,7 +37,7 @@ struct Slot {
     posted: AtomicU64,
 }
 
-/// Flag next to the poster's thread id, which is smaller: the poster was the taker.
+/// Flag in the poster's word, above the bits of its thread id: the poster was also the last taker.
 const BY_TAKER: u32 = 1 << 31;
 
 /// Whole pages, which the kernel wipes.

@@ -1,9 +1,9 @@
 //! The rings, the first stop of every event.
 //!
-//! Each live thread has a segment of the process's ring file (drawn in `dlio_schemas::native::ring`), two halves of
-//! [`EVENTS_MAX`](dlio_schemas::native::columns::EVENTS_MAX) slots; the first thread starts with a small one of a
-//! single half. When a half is full, the other one, or the first of a large segment, takes over *before* the full one
-//! is encoded, so that a signal handler during the encoding finds free slots.
+//! Each live thread has a segment of the process's ring file (drawn in `dlio_schemas::native::ring`): two halves of
+//! [`EVENTS_MAX`](dlio_schemas::native::columns::EVENTS_MAX) slots. The first thread starts with a small segment that
+//! has one half. When a half is full, the other half takes over, or the first half of a new, large segment. This
+//! happens *before* the full half is encoded, so that a signal handler during the encoding finds free slots.
 
 use std::sync::atomic::{AtomicU32, Ordering::*, compiler_fence};
 
@@ -20,7 +20,7 @@ use crate::thread::thread_state::{self, Thread, halves_of, page_of, slots, taken
 use crate::thread::{stack, thread_names};
 use crate::trace::{blocks, header_page, ring_file};
 
-/// Number of records after which a long-lived half refreshes the ring's anchor: the times of a killed process are
+/// Number of records after which a long-lived half refreshes the clock anchor of the ring: the times of a killed process are
 /// then accurate to the end.
 const ANCHOR_EVERY: u32 = 256;
 
@@ -54,8 +54,8 @@ pub fn put(record: Record) {
     put_slowly(word, start, (file, fd), a, b, ret);
 }
 
-/// Handles a thread without a ring, or a full half. Takes the record in registers, so that it is not in memory
-/// before.
+/// Handles a thread without a ring, or a full half. Takes the record in registers, so that callers on the
+/// fast path never store it to memory.
 #[cold]
 #[inline(never)]
 fn put_slowly(word: u64, start: u64, (file, fd): (u32, i32), a: i64, b: i64, ret: i64) {
@@ -135,7 +135,7 @@ unsafe fn put_on_large_stack(line: *mut Local, record: &Record) -> Outcome {
     if phase::is_closed() { Outcome::Closed } else { Outcome::Lost }
 }
 
-/// Restores the count of a sealed half after a slot number beyond the end, so that it counts only slots.
+/// Takes back slot numbers that were reserved beyond the end of a sealed half, so that its count is that of its slots.
 ///
 /// # Safety
 /// `thread` is null or the caller's own.
@@ -182,7 +182,7 @@ unsafe fn swap_halves(thread: *mut Thread) {
             empty(thread, (*thread).pending, true);
             (*thread).pending = std::ptr::null_mut();
         }
-        // In this order: the next half is never smaller. Not if the ring was taken away in the meantime.
+        // The order matters, because the next half is never smaller. Skipped if the ring was taken away in the meantime.
         Thread::turn(thread, full, other);
         compiler_fence(SeqCst);
         (*thread).slots = slots(thread, other);

@@ -27,7 +27,7 @@ use crate::summary::wording::Wording;
 /// A cause that takes this share of the wait is the bottleneck; below it the causes are mixed.
 const MOST: f64 = 0.5;
 
-/// A thread that ended this share of waits ended all that matter.
+/// If one thread ended this share of the waits, the others are ignored.
 const ALL: f64 = 0.95;
 
 /// The second largest cause is named if it takes this share of the wait.
@@ -343,7 +343,7 @@ fn headline(summary: &Summary, waits: Option<&Waits>, pools: Option<&Waits>) -> 
 pub(super) fn decisive<'a>(summary: &'a Summary, waits: Option<&Waits>) -> Option<RanksTime<'a>> {
     let other = match waits {
         Some(waits) if waits.groups.iter().any(|group| !group.inferred) => return None,
-        // The last rank waits for its data.
+        // The rank that arrives last does not wait for other ranks.
         Some(waits) if waits.waiting_ranks().is_some() && waits.lost() >= LIMITING => return None,
         Some(waits) => waits.lost().max(waits.written_share()),
         None => own_reads(summary).map_or(0.0, |(_, part)| part),
