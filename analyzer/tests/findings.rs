@@ -297,6 +297,17 @@ fn training_stalls_while_its_thread_writes() {
     assert_eq!((stalls["state"].as_str(), stalls["worth_ns"].as_i64()), (Some("fired"), Some(60_000_000)), "{stalls}");
     let said = saved["verdict"].to_string();
     assert!(said.contains("Training was stalled for 60.0 ms"), "{said}");
+    // A batch of events that only removes a file does not write it.
+    let removed = report(
+        &written(
+            "removes",
+            feeding(|trainer, step| {
+                trainer.rest(5000).call(Op::UNLINK, &format!("/out/journal-{step}"), 10_000, (0, 0, 0));
+            }),
+        ),
+        &[],
+    );
+    assert_eq!(removed["training"][0]["written_ns"], 400_000_000, "{}", removed["training"]);
 }
 
 #[test]

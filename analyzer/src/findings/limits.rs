@@ -129,6 +129,7 @@ pub const LIMITS: &[Limit] = &[
     limit("nfs-client-queue", "queue", 0.50, Share, "queueing in the client, as a share of request time"),
     limit("swap", "in", 67_108_864.0, Bytes, "bytes swapped in"),
     limit("too-many-readers", "per-core", 2.0, Ratio, "readers per CPU"),
+    limit("too-many-readers", "cpu-use", 0.5, Share, "CPU time of readers, as a share of their CPUs"),
     limit("no-overlap", "own-bytes", 0.50, Share, "bytes read by the trainer's own thread"),
     limit("no-overlap", "overlap", 0.10, Share, "I/O during compute"),
     limit("workers-restart", "restarts", 1.0, Count, "times that all readers had ended before new ones started"),

@@ -236,13 +236,13 @@ impl Counter<'_> {
         }
     }
 
-    /// Returns `true` if a call on a file is for writing. A call that moves nothing is, if its batch writes the file
-    /// and does not read it.
+    /// Returns `true` if a call on a file is for writing. A call that moves nothing is, if it changes the file, or its
+    /// batch writes the file and does not read it.
     #[inline(always)]
     fn puts(&self, traits: KindTraits, file: u32) -> bool {
         match traits.class {
             Class::Write | Class::Sync => true,
-            Class::Metadata => self.only_writes(file),
+            Class::Metadata => traits.changes || self.only_writes(file),
             _ => traits.enters_ring && self.only_writes(file),
         }
     }

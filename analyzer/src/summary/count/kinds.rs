@@ -63,6 +63,8 @@ pub(in crate::summary) struct KindTraits {
     pub(in crate::summary) closes: bool,
     /// Sets the size of a file, or a minimum size.
     pub(in crate::summary) sizes: bool,
+    /// Removes, renames or resizes a file.
+    pub(in crate::summary) changes: bool,
     /// May set a lock on a file.
     pub(in crate::summary) locks: bool,
     /// Its role in communication between threads, if it is not a call on a stored file.
@@ -131,12 +133,16 @@ impl KindTraits {
             maps: call && *kind.name == *"mmap",
             closes: call && ["close", "fclose", "io_uring_close"].contains(&&*kind.name),
             sizes: call && SIZING.contains(&&*kind.name),
+            changes: call && CHANGING.iter().any(|name| kind.name.starts_with(name)),
             locks: call && ["fcntl", "flock", "lockf"].contains(&&*kind.name),
             step: if call && library.is_none() { step_of(kind) } else { None },
             category: Categories::bit_at(category),
         }
     }
 }
+
+/// The beginnings of the names of calls that remove, rename or resize a file.
+const CHANGING: [&str; 7] = ["unlink", "remove", "rename", "truncate", "ftruncate", "fallocate", "posix_fallocate"];
 
 /// Returns the role of a call in communication between threads.
 fn step_of(kind: &Kind) -> Option<StepKind> {

@@ -8,7 +8,8 @@
 use super::Summary;
 use super::headline::{Bottleneck, Certainty, Headline, Level, decisive};
 use super::no_cpu::reader_cpus;
-use super::verdict::{FREE, Waits, lost_share, training_waits, unknown};
+use super::subject::FREE;
+use super::verdict::{Waits, lost_share, training_waits, unknown};
 use crate::summary::figures::units::{grouped, many, share, time};
 use crate::summary::waits::parts::{Part, Parts};
 

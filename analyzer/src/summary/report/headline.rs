@@ -13,7 +13,8 @@ use super::findings::Unit;
 use super::gpu::Gpus;
 use super::layout::{hung, wrapped};
 use super::no_cpu::Shortage;
-use super::verdict::{FREE, LIMITING, NO_STORAGE, STORAGE, Waits};
+use super::subject::FREE;
+use super::verdict::{LIMITING, NO_STORAGE, STORAGE, Waits};
 use super::verdict::{
     lost_share, may_train, own_reads, read_from_cache, saves_alone, sentences, training_waits, waits,
 };
@@ -804,34 +805,7 @@ fn without_training(summary: &Summary, pools: Option<&Waits>) -> Headline {
         );
     }
     match own_reads(summary) {
-        Some((name, part)) if part >= LIMITING => {
-            let cached = read_from_cache(summary);
-            let (title, bottleneck) = match cached {
-                Some(_) => ("DATA-BOUND", Bottleneck::DataBoundMixed),
-                None => ("STORAGE-BOUND", Bottleneck::StorageBound),
-            };
-            let from = cached.map_or_else(String::new, |text| format!("; {text}"));
-            let why = format!(
-                "{name} reads in its main thread, and reads took {} of its loop{from}.",
-                Unit::Share.text(part)
-            );
-            Headline {
-                share: Some(part),
-                certainty: Certainty::Inferred,
-                text: format!(
-                    "LIKELY {title}: at least {} of the loop is spent in reads (if this loop is the training)",
-                    Unit::Share.text(part)
-                ),
-                ..Headline::new(bottleneck, why)
-            }
-        }
-        Some((name, part)) => Headline::new(
-            Bottleneck::Unknown,
-            format!(
-                "{name} reads in its main thread, and reads took {} of its loop; the rest may be preprocessing or training.",
-                Unit::Share.text(part)
-            ),
-        ),
+        Some((name, part)) => of_main_thread(summary, name, part),
         None => {
             let slept = slept(summary).map_or_else(String::new, |text| format!(" {text}"));
             let why = format!(
@@ -839,6 +813,32 @@ fn without_training(summary: &Summary, pools: Option<&Waits>) -> Headline {
             );
             Headline::new(Bottleneck::Unknown, why)
         }
+    }
+}
+
+/// Returns the headline of a program that reads in its main thread, for this part of its loop.
+fn of_main_thread(summary: &Summary, name: &str, part: f64) -> Headline {
+    let spent = Unit::Share.text(part);
+    if part < LIMITING {
+        let why = format!(
+            "{name} reads in its main thread, and reads took {spent} of its loop; the rest may be preprocessing or training."
+        );
+        return Headline::new(Bottleneck::Unknown, why);
+    }
+    let cached = read_from_cache(summary);
+    let (title, bottleneck) = match cached {
+        Some(_) => ("DATA-BOUND", Bottleneck::DataBoundMixed),
+        None => ("STORAGE-BOUND", Bottleneck::StorageBound),
+    };
+    let from = cached.map_or_else(String::new, |text| format!("; {text}"));
+    Headline {
+        share: Some(part),
+        certainty: Certainty::Inferred,
+        text: format!("LIKELY {title}: at least {spent} of the loop is spent in reads (if this loop is the training)"),
+        ..Headline::new(
+            bottleneck,
+            format!("{name} reads in its main thread, and reads took {spent} of its loop{from}."),
+        )
     }
 }
 

@@ -9,13 +9,13 @@ use super::causes::causes;
 use super::communication::of_ranks;
 use super::damage::DamageNote;
 use super::dataset::Dataset;
-use super::decisive::{Decisive, decisive, waited_for};
 use super::findings::Unit;
 use super::functions::beneath;
 use super::gpu::{Gpus, gpus};
 use super::locked;
 use super::no_cpu::{Shortage, reader_cpus};
 use super::processes::ProcessUse;
+use super::subject::{FREE, Subject, subject, waited_for};
 use super::time::Time;
 use super::wait_enders::most;
 use crate::load::events::parser::DURATIONLESS;
@@ -31,9 +31,6 @@ use crate::summary::wording::Wording;
 
 /// A training run that waits for this share of its time or more is limited by data loading.
 pub(super) const LIMITING: f64 = 0.2;
-
-/// A training run that waits for less than this share would gain nothing from faster data loading.
-pub(super) const FREE: f64 = 0.05;
 
 /// Times below this share of a training run are not mentioned.
 const WORTH: f64 = 0.01;
@@ -176,7 +173,7 @@ pub(super) fn training_waits(summary: &Summary) -> Option<Waits<'_>> {
 
 /// Returns the waits of trainers; `None` if no trainer's wait is known.
 pub(super) fn waits(groups: &[RankGroup]) -> Option<Waits<'_>> {
-    let Decisive { groups, victims, unrelated } = decisive(told(groups));
+    let Subject { groups, victims, unrelated } = subject(told(groups));
     let waited: Option<i64> = groups.iter().map(|group| group.waited_ns).sum();
     let io: Option<i64> = groups.iter().map(|group| group.wait_io_ns).sum();
     let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();

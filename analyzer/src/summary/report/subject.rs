@@ -1,11 +1,13 @@
 //! The trainers whose waits decide the verdict: one that holds up the others, the one that waited most of several jobs,
 //! or all of them.
 
-use super::verdict::FREE;
 use crate::summary::training::RankGroup;
 
+/// A training run that waits for less than this share would gain nothing from faster data loading.
+pub(super) const FREE: f64 = 0.05;
+
 /// The trainers that a verdict is about.
-pub(super) struct Decisive<'a> {
+pub(super) struct Subject<'a> {
     pub groups: Vec<&'a RankGroup>,
     /// Trainers that wait for the single trainer in `groups`.
     pub victims: Vec<&'a RankGroup>,
@@ -17,16 +19,16 @@ pub(super) struct Decisive<'a> {
 const ALIKE: f64 = 0.1;
 
 /// Selects the trainers that a verdict is about.
-pub(super) fn decisive(groups: Vec<&RankGroup>) -> Decisive<'_> {
+pub(super) fn subject(groups: Vec<&RankGroup>) -> Subject<'_> {
     if let Some((one, victims)) = culprit(&groups) {
-        return Decisive { groups: vec![one], victims, unrelated: Vec::new() };
+        return Subject { groups: vec![one], victims, unrelated: Vec::new() };
     }
     match most_delayed(&groups) {
         Some(one) => {
             let unrelated = groups.into_iter().filter(|group| group.proc != one.proc).collect();
-            Decisive { groups: vec![one], victims: Vec::new(), unrelated }
+            Subject { groups: vec![one], victims: Vec::new(), unrelated }
         }
-        None => Decisive { groups, victims: Vec::new(), unrelated: Vec::new() },
+        None => Subject { groups, victims: Vec::new(), unrelated: Vec::new() },
     }
 }
 
@@ -95,7 +97,7 @@ mod tests {
     }
 
     fn judged(trainers: &[RankGroup]) -> (Vec<u32>, usize) {
-        let found = decisive(trainers.iter().collect());
+        let found = subject(trainers.iter().collect());
         (found.groups.iter().map(|group| group.proc).collect(), found.unrelated.len())
     }
 
