@@ -73,9 +73,10 @@ pub fn append(block: &[u8]) -> bool {
     if written && events > 0 {
         // Another thread may have replaced a truncated image in the meantime. Its successor must not count a block that
         // is in the earlier file: a reader would miss it in the later one.
-        if header_page::page() == page {
+        if !page.is_null() && header_page::page() == page {
             EVENTS.fetch_add(events, Relaxed);
-            header_page::count(header::WRITTEN, events);
+            // SAFETY: a page is never unmapped, and the number is aligned within it.
+            unsafe { AtomicU64::from_ptr(page.add(header::WRITTEN).cast()).fetch_add(events, Relaxed) };
         }
         let bytes = BYTES.fetch_add(block.len() as u64, Relaxed) + block.len() as u64;
         if is_full(bytes) && !tally::is_on() {
