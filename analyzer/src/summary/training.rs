@@ -998,14 +998,11 @@ fn shared_out<R: std::borrow::Borrow<Reading>>(waited: i64, readers: &[R]) -> Op
     })
 }
 
-/// The reads of a loop have at least this many pauses.
-const PAUSES_MIN: u64 = 8;
-
 /// Returns the least time in which a thread read data files during its training: reads before and after it took at most
 /// the time there.
 fn reads_within(thread: &ThreadCount, (from, to): (i64, i64)) -> i64 {
     let reads = &thread.data_reads;
-    if reads.pauses < PAUSES_MIN {
+    if !reads.are_a_loop() {
         return 0;
     }
     let outside = (from - reads.from_ts).max(0) + (reads.to_ts - to).max(0);

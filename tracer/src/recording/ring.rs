@@ -20,8 +20,8 @@ use crate::thread::thread_state::{self, Thread, halves_of, page_of, slots, taken
 use crate::thread::{stack, thread_names};
 use crate::trace::{blocks, header_page, ring_file};
 
-/// Number of records after which a long-lived half refreshes the clock anchor of the ring: the times of a killed process are
-/// then accurate to the end.
+/// Number of records after which a long-lived half refreshes the clock anchor of the ring: the times of a killed
+/// process are then accurate to the end.
 const ANCHOR_EVERY: u32 = 256;
 
 /// The outcome of a record that took the slow path.

@@ -66,17 +66,18 @@ pub fn append(block: &[u8]) -> bool {
         // This thread was interrupted while it appended or replaced the file.
         return false;
     }
-    let page = header_page::page();
+    let all = header_page::counter(header::WRITTEN);
     let written = write(libc::O_APPEND, [block])
         || CLOSING.load(Relaxed) && make_room(block.len()) && write(libc::O_APPEND, [block]);
     let events = block::events_of(block) as u64;
     if written && events > 0 {
         // Another thread may have replaced a truncated image in the meantime. Its successor must not count a block that
         // is in the earlier file: a reader would miss it in the later one.
-        if !page.is_null() && header_page::page() == page {
+        let is_current =
+            |all: &&AtomicU64| header_page::counter(header::WRITTEN).is_some_and(|now| std::ptr::eq(now, *all));
+        if let Some(all) = all.filter(is_current) {
             EVENTS.fetch_add(events, Relaxed);
-            // SAFETY: a page is never unmapped, and the number is aligned within it.
-            unsafe { AtomicU64::from_ptr(page.add(header::WRITTEN).cast()).fetch_add(events, Relaxed) };
+            all.fetch_add(events, Relaxed);
         }
         let bytes = BYTES.fetch_add(block.len() as u64, Relaxed) + block.len() as u64;
         if is_full(bytes) && !tally::is_on() {

@@ -162,7 +162,15 @@ impl Default for DataReads {
     }
 }
 
+/// Reads with fewer pauses than this are not a loop over batches.
+const PAUSES_MIN: u64 = 8;
+
 impl DataReads {
+    /// Returns `true` if the thread may have read batches in a loop.
+    pub(in crate::summary) fn are_a_loop(&self) -> bool {
+        self.pauses >= PAUSES_MIN
+    }
+
     pub(in crate::summary) fn add(&mut self, interval: Interval) {
         let is_first = self.to_ts == i64::MIN;
         self.pauses += (!is_first && interval.start - self.to_ts >= PAUSE_NS) as u64;

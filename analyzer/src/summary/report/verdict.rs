@@ -840,9 +840,6 @@ fn balance(summary: &Summary, has_pools: bool) -> Option<String> {
 const RECORD_SPANS: &str =
     "Spans show it: trace a PyTorch script with dlio trace -- python -m dliotrace run --torch SCRIPT.";
 
-/// Reads with fewer pauses than this are not a loop over batches.
-const PAUSES_MIN: u64 = 8;
-
 /// Returns the process whose main thread reads data most of all, and its reads.
 fn own_reader(summary: &Summary) -> Option<(&ProcessUse, DataReads)> {
     let trains = |process: &&ProcessUse| process.rank.is_some() || tree::may_train(&process.program);
@@ -853,7 +850,7 @@ fn own_reader(summary: &Summary) -> Option<(&ProcessUse, DataReads)> {
     };
     // A forked or spawned process works for its parent, too.
     let is_worker = |process: &&ProcessUse| process.rank.is_none() && process.called.starts_with(WORKER);
-    let own = |process: &ProcessUse| process.own_reads.filter(|reads| reads.pauses >= PAUSES_MIN);
+    let own = |process: &ProcessUse| process.own_reads.filter(DataReads::are_a_loop);
     let found = summary
         .processes
         .iter()
