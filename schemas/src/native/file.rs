@@ -7,7 +7,7 @@
 //! Facts and names are read immediately, because every block of events needs them. Events are read only when they are
 //! decoded, in any order and on any thread.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::block::{self, HEADER_SIZE, Header, Kind, Opener};
 use super::columns::{ColumnSet, EVENTS_MAX, Events};
@@ -119,6 +119,9 @@ pub struct Image {
     pub(crate) unsaved: u64,
     /// Number of events in blocks according to the ring.
     pub(crate) written: u64,
+    /// Number of events in blocks whose half was not emptied yet: the process was killed after it wrote them, before
+    /// or after it counted them as written.
+    pub(crate) maybe_uncounted: u64,
     /// Maximum number of calls that may be both in the table of counts and outside it, because their process was
     /// killed while it added them.
     pub twice_most: u64,
@@ -252,7 +255,8 @@ impl Image {
         }
         // No hash sets: a traced process runs this, too, and the hash sets of the standard library need a newer C
         // library.
-        let written: BTreeSet<_> = self.blocks.iter().map(|b| (b.header.stream, b.header.sequence)).collect();
+        let written: BTreeMap<_, _> =
+            self.blocks.iter().map(|b| ((b.header.stream, b.header.sequence), b.header.count)).collect();
         for (key, value) in ring.fields.iter() {
             if self.fields.get(key).is_none() {
                 self.fields.set(key, value);
@@ -267,8 +271,10 @@ impl Image {
         for (stream, segment) in (0u32..).zip(&ring.segments) {
             self.lost += segment.lost;
             self.open_spans.extend(&segment.open_spans);
-            for half in segment.halves.iter().filter(|h| !written.contains(&(stream, h.sequence))) {
-                if !half.records.is_empty() {
+            for half in segment.halves.iter().filter(|half| !half.records.is_empty()) {
+                if let Some(count) = written.get(&(stream, half.sequence)) {
+                    self.maybe_uncounted += *count as u64;
+                } else {
                     let mut events = Events::default();
                     half.records.iter().for_each(|record| events.push(record));
                     self.leftovers.push(Leftover { tid: segment.tid, stream, sequence: half.sequence, events });
@@ -280,10 +286,10 @@ impl Image {
         if let Some(tally) = &ring.tally {
             self.take_tally(tally.clone());
         }
-        if self.tally.is_some() {
+        if self.tally.as_ref().is_some_and(|tally| tally.is_unfinished) {
             let halves = ring.segments.iter().flat_map(|segment| &segment.halves);
-            let added = halves.filter(|half| half.is_full).map(|half| half.records.len()).max();
-            self.twice_most = added.unwrap_or(0).min(tally::TOGETHER_MAX) as u64;
+            let left = halves.map(|half| half.records.len()).max();
+            self.twice_most = left.unwrap_or(0).min(tally::TOGETHER_MAX) as u64;
         }
         self.ring_is_cut = ring.cut;
         (self.unsaved, self.written) = (ring.unsaved, ring.written);
@@ -323,7 +329,7 @@ impl Image {
                 .map(|counted| counted.saturating_sub(self.events()))
                 .or_else(|| self.damage.is_empty().then_some(0));
         }
-        (self.unsaved == 0).then(|| self.missing_most()).flatten()
+        (self.unsaved == 0 && self.uncertain() == 0).then(|| self.missing_most()).flatten()
     }
 
     /// Returns the number of [`missing`](Self::missing) events, or an upper limit if it is unknown: the contents of
@@ -334,7 +340,17 @@ impl Image {
         }
         let sound = self.written > 0 || self.damage.iter().all(|(_, damage)| is_of_the_writer(damage));
         let in_memory = self.unsaved.saturating_mul(2 * EVENTS_MAX as u64);
-        (self.has_ring && !self.ring_is_cut && sound).then(|| self.missing_blocks().saturating_add(in_memory))
+        let most = || self.missing_blocks().saturating_add(in_memory).saturating_add(self.uncertain());
+        (self.has_ring && !self.ring_is_cut && sound).then(most)
+    }
+
+    /// Returns the number of events in blocks that may be missing in addition to
+    /// [`missing_blocks`](Self::missing_blocks): if others truncated the file, blocks that were not counted hide as many
+    /// lost ones.
+    pub fn uncertain(&self) -> u64 {
+        let last = self.blocks.last().map_or(0, |block| block.offset);
+        let is_cut = self.missing_blocks() > 0 || self.damage.iter().any(|(at, _)| *at < last);
+        if is_cut { self.maybe_uncounted } else { 0 }
     }
 
     /// Returns the number of events that happened and are not recorded, as far as known.
@@ -605,6 +621,27 @@ mod tests {
                 assert_eq!(Image::from_dlt(&odd).unwrap().damage.len(), 2, "cut at {cut}");
             }
         }
+    }
+
+    #[test]
+    fn block_that_may_not_be_counted_makes_the_loss_a_range() {
+        let (bytes, ends) = sample();
+        let segment = |sequence| {
+            let half = ring::Half { sequence, records: vec![Record::default(); 10], tallied: 0 };
+            ring::Segment { halves: vec![half], ..ring::Segment::default() }
+        };
+        // The process was killed when it had written the block 1, and had not emptied its half.
+        let killed = |bytes: &[u8], written| {
+            let mut image = Image::from_dlt(bytes).unwrap();
+            image.add_ring(&Ring { written, segments: vec![segment(1)], ..Ring::default() });
+            (image.missing(), image.missing_most())
+        };
+        assert_eq!(killed(&bytes, 10), (Some(0), Some(0)));
+        assert_eq!(killed(&bytes, 20), (Some(0), Some(0)));
+        // The block before it is lost: if the later one was not counted, the numbers agree.
+        let cut = [&bytes[..ends[2]], &[0; 8], &bytes[ends[3]..]].concat();
+        assert_eq!(killed(&cut, 10), (None, Some(10)));
+        assert_eq!(killed(&cut, 20), (None, Some(20)));
     }
 
     #[test]

@@ -210,8 +210,6 @@ pub struct Half {
     pub records: Vec<Record>,
     /// Number of records that are in the table of counts, and not among those above.
     pub tallied: u32,
-    /// `true` if no slot was free: such a half is being drained.
-    pub is_full: bool,
 }
 
 /// A span that had started and not ended.
@@ -322,8 +320,7 @@ fn parse_segment(bytes: &[u8], half_records: usize, halves: usize) -> Segment {
         let counted = u32_at(bytes, HALF_COUNTED);
         let left = bytes.get(HALF_HEADER + counted as usize * RECORD_SIZE..).unwrap_or_default();
         let tallied = if counted == HALF_LOST { 0 } else { counted };
-        let is_full = (u32_at(bytes, 0) & !HALF_SEALED) as usize >= half_records;
-        Half { sequence: u32_at(bytes, HALF_SEQUENCE), records: records(left), tallied, is_full }
+        Half { sequence: u32_at(bytes, HALF_SEQUENCE), records: records(left), tallied }
     };
     let mut halves: Vec<Half> = (0..halves).map(half).collect();
     halves.sort_by_key(|half| half.sequence);

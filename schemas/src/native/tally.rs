@@ -59,6 +59,9 @@ mod head {
     pub const BIN_TICKS: usize = 4;
     pub const LAST_ROW: usize = 5;
     pub const SHAPES_LOST: usize = 6;
+    /// Not zero while records are added: if the process is killed then, at most [`super::TOGETHER_MAX`] of them are in
+    /// the table and in their half.
+    pub const ADDING: usize = 7;
     /// One word per set: category, number of intervals, shortest gap that is kept.
     pub const CATEGORY: usize = 16;
     pub const INTERVALS: usize = 24;
@@ -600,6 +603,8 @@ impl Event {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tallied {
     pub events: u64,
+    /// `true` if the process was killed while it added records.
+    pub is_unfinished: bool,
     pub rows: Vec<Row>,
     pub shapes: Vec<Shape>,
     pub threads: Vec<Thread>,
@@ -696,6 +701,7 @@ impl Tallied {
         let threads = pieces(THREADS_AT, THREADS, thread::WORDS).filter(|thread| thread[thread::KEY] != 0);
         Ok(Tallied {
             events: words[head::EVENTS],
+            is_unfinished: words[head::ADDING] != 0,
             rows: rows.map(Row::of).collect(),
             shapes: shapes.map(Shape::of).collect(),
             threads: threads.map(|thread| Thread::of(thread, &words)).collect(),
@@ -833,6 +839,22 @@ mod tests {
 
     fn read(file: u32, start: u64, ticks: u64, position: i64, bytes: i64) -> Record {
         Record { word: word(Op::PREAD, 0, true, ticks), start, file, fd: 3, a: position, b: bytes, ret: bytes }
+    }
+
+    #[test]
+    fn kill_during_an_addition_leaves_a_mark() {
+        let (mut words, index) = (vec![0; WORDS], RowIndex::empty());
+        let is_marked = |words: &[u64]| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            Tallied::from_bytes(&bytes).unwrap().is_unfinished
+        };
+        let records = [read(1, 100, 10, 0, 64), read(2, 120, 10, 0, 64)];
+        let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            Tally::new(&mut words, &index).unwrap().add_all(7, &records, |_| true, |_| panic!("killed"));
+        }));
+        assert!(killed.is_err() && is_marked(&words));
+        Tally::new(&mut words, &index).unwrap().add_all(7, &records, |_| true, |_| ());
+        assert!(!is_marked(&words));
     }
 
     fn tallied(records: &[Record]) -> Tallied {

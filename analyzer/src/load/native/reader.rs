@@ -132,13 +132,13 @@ fn damage_of(opened: &OpenedImage) -> Vec<Note> {
         _ if !notes.is_empty() || ending == Ending::Running => notes,
         Some(0) => notes,
         Some(_) if opened.image.has_ended() => vec![note(Damage::Broken("it lacks blocks that its end refers to"))],
-        Some(_) => {
+        _ if missing.is_some() || opened.image.uncertain() > 0 => {
             vec![note(Damage::Broken("it lacks blocks that its ring refers to: they were truncated or removed"))]
         }
-        None if opened.has_ring => {
+        _ if opened.has_ring => {
             vec![note(Damage::Broken("its process was killed, and not everything fit into its ring"))]
         }
-        None => vec![note(Damage::Broken("its end is missing, and no ring contains it"))],
+        _ => vec![note(Damage::Broken("its end is missing, and no ring contains it"))],
     }
 }
 

@@ -3,6 +3,8 @@
 //!
 //! The result is what [`Tally::add`] would have produced for one after another; a test verifies that.
 
+use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
+
 use super::*;
 
 /// The number of events added together: enough to amortize the cost of an addition, and few enough to limit the damage
@@ -19,6 +21,8 @@ impl Tally<'_> {
         mut counted: impl FnMut(usize),
     ) {
         let mut rest = records;
+        self.0[head::ADDING] = 1;
+        compiler_fence(SeqCst);
         while let [first, ..] = rest {
             let (alike, behind) = rest.split_at(count_alike(rest));
             let is_call = |info: &&OpInfo| info.layer != Layer::App && first.op() != Op::LOST;
@@ -29,6 +33,8 @@ impl Tally<'_> {
             counted(alike.len());
             rest = behind;
         }
+        compiler_fence(SeqCst);
+        self.0[head::ADDING] = 0;
     }
 
     /// Counts calls that are like the first one: in few short loops, most of the time in one.
