@@ -404,7 +404,7 @@ fn queries_and_commands_come_through_a_pipe() {
     let parts = ["one row per host\n", "one\n1\n", "two\n;\n", "boot_id", "three\n3\n"];
     let places: Vec<_> = parts.iter().map(|part| message.find(part)).collect();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{message}");
-    assert!(!message.contains("four") && wrong.contains("cannot read the query"), "{message}{wrong}");
+    assert!(!message.contains("four") && wrong.contains("cannot run the query"), "{message}{wrong}");
 }
 
 #[test]
@@ -417,14 +417,19 @@ fn empty_filter_result_lists_available_values() {
         text(&output.stderr).replace('\n', " ")
     };
     let message = unmatched(&[&trace, "--cat", "process", "--min-dur", "1h"]);
-    let parts = ["no event matches the filters (--cat, --min-dur)", "posix", "process ids 1000, 1001", "it starts at"];
-    assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+    assert!(message.contains("no event matches the filters (--cat, --min-dur)"), "{message}");
+    assert!(!message.contains("process ids") && !message.contains("it starts at"), "{message}");
+    assert!(unmatched(&[&trace, "--pid", "1"]).contains("; process ids 1000, 1001"));
+    assert!(unmatched(&[&trace, "--from", "1h"]).contains("; it starts at "));
     // The events and categories that a query finds.
     let column =
         |sql: &str| printed(&[&trace, "--format", "csv", "--sql", sql]).lines().skip(1).collect::<Vec<_>>().join(" ");
     let (events, cats) =
         (column("select count(*) n from events"), column("select distinct cat from events order by cat"));
-    assert!(message.replace(',', "").contains(&format!("The trace has {events} events in {cats};")), "{message}");
+    assert!(
+        message.replace(',', "").contains(&format!("The trace has {events} events; categories {cats}.")),
+        "{message}"
+    );
     for wrong in [&["--pid", "1"][..], &["--rank", "77"], &["--from", "1h"], &["--file", "/nowhere/*"]] {
         let message = unmatched(&[&[&*trace][..], wrong].concat());
         assert!(message.contains(&format!("dlio-analyze: no event matches the filters ({})", wrong[0])), "{message}");
@@ -755,9 +760,9 @@ fn mistakes_are_answered_with_the_right_option() {
         (&["--query", "select 1"], "use --sql QUERY"),
         (&["--pid", "x"], "expected the number of a process"),
         (&["--top", "many"], "expected a number of rows"),
-        (&["--from", "10"], "'--from <TIME>': it has no unit; 10s is"),
+        (&["--from", "10"], "--from 10: it has no unit; 10s is"),
         (&["--what-if", "worker=4"], "unknown key (did you mean `workers`?)"),
-        (&["--workers", "somewhere"], "'--workers <WORKERS>': expected host:port"),
+        (&["--workers", "somewhere"], "--workers somewhere: expected host:port"),
         (&["--compare", &trace, "--sql", "select 1"], "--sql has no effect with --compare"),
         (&["--tables", "--findings"], "--findings has no effect with --tables"),
         (&["--format", "parquet"], "use text, markdown, json or csv"),
@@ -769,7 +774,7 @@ fn mistakes_are_answered_with_the_right_option() {
         let message = text(&output.stderr);
         assert!(output.status.code() == Some(2) && message.contains(part), "{words:?}: {message}");
         // The value is not repeated after the error that contains it.
-        let value = words[1..].first().filter(|value| value.len() > 3 && message.contains("invalid value"));
+        let value = words[1..].first().filter(|value| value.len() > 3 && message.starts_with("error: --"));
         assert!(value.is_none_or(|value| message.matches(*value).count() < 2), "{words:?}: {message}");
     }
     let unranked = temp_dir("unranked");

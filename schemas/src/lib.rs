@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! event      operations (ops), one event (record), ticks to time (clock)
-//! text       typos, bytes that are not UTF-8, terminals, secrets, the kernel's line about a process
+//! text       typos, errors in command lines, bytes that are not UTF-8, terminals, secrets, the kernel's line about a process
 //! machine    the activity of a host while a command ran
 //! deflate    compression for writers that know what repeats
 //! native     the files of a traced process
@@ -29,6 +29,8 @@ pub mod text;
 pub use event::{clock, devices, evidence, ops, record};
 pub use export::{chrome, dftracer};
 pub use native::objects;
+#[cfg(feature = "command-line")]
+pub use text::usage_errors;
 pub use text::{
     control_groups, decimal, durations, io_limits, process_stat, readable, secrets, slow_step, visible, words,
 };

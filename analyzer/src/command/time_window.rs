@@ -176,7 +176,7 @@ impl Stretch {
         let seen = [("epochs", self.epochs_seen), ("steps", self.steps_seen)];
         let seen: Vec<_> = seen.iter().filter_map(|(word, n)| n.map(|n| format!("{word} {n}"))).collect();
         let seen = if seen.is_empty() {
-            "the spans of this trace have no epochs or steps".into()
+            "the trace has no spans with epochs or steps; select a time with --from and --to".into()
         } else {
             format!("the trace has {}", seen.join(", "))
         };

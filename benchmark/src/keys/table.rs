@@ -340,11 +340,22 @@ pub fn none_of(word: &str, known: &[&str]) -> String {
     format!("expected one of {}, got `{word}`{near}", known.join(", "))
 }
 
-/// Returns the known path most like a wrong one: the same last word elsewhere, or few different letters.
+/// The shortest start of a key by which it is recognized.
+const START_MIN: usize = 5;
+
+/// Returns the known path most like a wrong one: the same last word elsewhere, the only one of its section that starts
+/// like it, or few different letters.
 pub fn suggestion(path: &str) -> Option<&'static str> {
-    let last = path.rsplit('.').next().unwrap_or(path);
-    let same_last = KEYS.iter().find(|key| key.path.rsplit('.').next() == Some(last)).map(|key| key.path);
-    same_last.or_else(|| nearest(path, KEYS.iter().map(|key| key.path)))
+    let last = |path: &'static str| path.rsplit('.').next().unwrap_or(path);
+    let (section, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let paths = || KEYS.iter().map(|key| key.path);
+    let starts_alike = |known: &&'static str| {
+        known
+            .rsplit_once('.')
+            .is_some_and(|(of, last)| of == section && name.len() >= START_MIN && last.starts_with(name))
+    };
+    let same_last = paths().find(|known| last(known) == name);
+    same_last.or_else(|| paths().find(starts_alike)).or_else(|| nearest(path, paths()))
 }
 
 /// Returns the model's key that a path is, or was meant to be, if that sets the size of checkpoints.
@@ -386,6 +397,7 @@ mod tests {
     fn a_typing_slip_gets_the_right_key() {
         assert_eq!(suggestion("reader.batchsize"), Some("reader.batch_size"));
         assert_eq!(suggestion("dataset.num_file_train"), Some("dataset.num_files_train"));
+        assert_eq!(suggestion("dataset.num_file"), Some("dataset.num_files_train"));
         assert_eq!(suggestion("train.batch_size"), Some("reader.batch_size"));
         assert_eq!(suggestion("zzz.qqqqqqqqqqqqqqqq"), None);
     }

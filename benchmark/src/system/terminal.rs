@@ -10,6 +10,7 @@
 
 use crate::failure::{Failure, Kind, Outcome};
 use dlio_schemas::secrets::without_logins;
+use dlio_schemas::usage_errors;
 use dlio_schemas::visible::{Visible, visible};
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -59,6 +60,10 @@ fn stdout() -> Visible<Stdout> {
 
 /// Ends the program with an error in its command line. Arguments with control characters are printed without colors.
 pub fn refuse(error: clap::Error, typed: &[OsString]) -> ! {
+    if let Some(message) = usage_errors::message(&error) {
+        warn(message);
+        std::process::exit(error.exit_code());
+    }
     let plain =
         |word: &OsString| word.to_str().is_some_and(|word| visible(word) == word && without_logins(word) == word);
     if !error.use_stderr() || typed.iter().all(plain) {

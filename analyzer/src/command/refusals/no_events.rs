@@ -136,11 +136,18 @@ pub fn lost(trace: &Trace) -> u64 {
 fn sentence(filter: &Filter, trace: &Trace, all: &All, (first, last): (i64, i64), categories: &[String]) -> String {
     let processes = trace.catalog.processes();
     let ranks = numbers(processes.iter().filter_map(|process| process.rank));
-    let ranks = match (ranks.is_empty(), filter.ranks.is_empty()) {
-        (true, true) => String::new(),
-        (true, false) => "; no process has a rank".into(),
-        (false, _) => format!("; ranks {ranks}"),
-    };
+    let ranks = if ranks.is_empty() { "no process has a rank".into() } else { format!("ranks {ranks}") };
+    // Only facts about what the filters select.
+    let facts = [
+        (!filter.cats.is_empty(), format!("categories {}", categories.join(", "))),
+        (!filter.pids.is_empty(), format!("process ids {}", numbers(processes.iter().map(|process| process.pid)))),
+        (!filter.ranks.is_empty(), ranks),
+        (
+            filter.from.is_some() || filter.to.is_some(),
+            format!("it starts at {} and lasts {}", moment(first), time((last - first) as f64)),
+        ),
+    ];
+    let facts: String = facts.into_iter().filter(|(is, _)| *is).map(|(_, fact)| format!("; {fact}")).collect();
     let counted = if all.counted > 0 {
         format!(
             " {}, which only --pid and --rank can select.",
@@ -150,14 +157,9 @@ fn sentence(filter: &Filter, trace: &Trace, all: &All, (first, last): (i64, i64)
         String::new()
     };
     format!(
-        "no event matches the filters ({}). The trace has {} in {}; process ids {}{ranks}; it starts at {} and lasts \
-         {}.{counted}{}",
+        "no event matches the filters ({}). The trace has {}{facts}.{counted}{}",
         filters(filter).join(", "),
         many(all.events, "event", "events"),
-        categories.join(", "),
-        numbers(processes.iter().map(|process| process.pid)),
-        moment(first),
-        time((last - first) as f64),
         of_files(&filter.files, &trace.catalog.files()),
     )
 }

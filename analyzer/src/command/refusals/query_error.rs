@@ -14,7 +14,9 @@ const SLIPS_MAX: usize = 3;
 pub fn query_error(sql: &str, error: &DataFusionError) -> String {
     match error.find_root() {
         DataFusionError::ResourcesExhausted(_) => {
-            format!("the query needs more memory than --memory allows; raise it, or request fewer rows\n  {sql}")
+            format!(
+                "cannot run the query: it needs more memory than --memory allows; raise it, or request fewer rows\n  {sql}"
+            )
         }
         DataFusionError::SQL(unread, _) => unreadable(sql, &unread.to_string()),
         DataFusionError::SchemaError(known, _) if matches!(**known, SchemaError::FieldNotFound { .. }) => {
@@ -22,10 +24,10 @@ pub fn query_error(sql: &str, error: &DataFusionError) -> String {
             format!("{}\n  {sql}", no_column(&field.name, valid_fields))
         }
         DataFusionError::Internal(message) if message.contains("Map(") => format!(
-            "the query failed: args is a map, which has no smallest and no largest; use one of its keys: \
+            "cannot run the query: args is a map, which has no smallest and no largest; use one of its keys: \
              min(args['key'])\n  {sql}"
         ),
-        _ => format!("the query failed: {}\n  {sql}", plain(error)),
+        _ => format!("cannot run the query: {}\n  {sql}", plain(error)),
     }
 }
 
@@ -141,7 +143,7 @@ fn unreadable(sql: &str, message: &str) -> String {
     let what = what.replace("Expected: ", "expected ").replace("found: ", "found ").replace("EOF", "the end");
     // At the end of the input, the parser does not report a position.
     let (line, column) = place.unwrap_or_else(|| end(sql));
-    let mut out = format!("cannot read the query: {what}, line {line}, column {column}");
+    let mut out = format!("cannot run the query: {what}, line {line}, column {column}");
     if let Some(text) = sql.lines().nth(line - 1) {
         let _ = write!(out, "\n  {}\n  {:>column$}", text.replace('\t', " "), '^');
     }
@@ -170,12 +172,12 @@ mod tests {
         let message = "sql parser error: Expected: an expression, found: FROM at Line: 2, Column: 8";
         assert_eq!(
             unreadable("-- all\nselect from events", message),
-            "cannot read the query: expected an expression, found FROM, line 2, column 8\n  select from events\n         ^"
+            "cannot run the query: expected an expression, found FROM, line 2, column 8\n  select from events\n         ^"
         );
         let cut = unreadable("select (1", "sql parser error: Expected: ), found: EOF");
         assert_eq!(
             cut,
-            "cannot read the query: expected ), found the end, line 1, column 10\n  select (1\n           ^"
+            "cannot run the query: expected ), found the end, line 1, column 10\n  select (1\n           ^"
         );
     }
 

@@ -1,0 +1,130 @@
+//! Errors in a command line, in the words of all other errors: what is wrong, and what to do.
+
+use std::error::Error;
+
+use super::words::nearest;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// The standard library's reason for text that is not a number.
+const NO_NUMBER: &str = "invalid digit found in string";
+
+/// Returns the message for an error; `None` for help, versions and errors that are rare.
+pub fn message(error: &clap::Error) -> Option<String> {
+    let program = program_of(error);
+    let help = format!("{program} --help lists");
+    let typed = text(error, ContextKind::InvalidArg);
+    let option = typed.as_deref().map_or("", |typed| typed.split(' ').next().unwrap_or(typed));
+    let said = match error.kind() {
+        ErrorKind::UnknownArgument if option.starts_with('-') => {
+            let (given, near) = (hint(error), meant(error, ContextKind::SuggestedArg, option));
+            format!("{program} has no option {option}; {}", given.or(near).unwrap_or(format!("{help} its options")))
+        }
+        ErrorKind::UnknownArgument => format!("{program} takes no argument {option}; {help} its arguments"),
+        ErrorKind::InvalidSubcommand => {
+            let command = text(error, ContextKind::InvalidSubcommand)?;
+            let other = if program.contains(' ') {
+                String::new()
+            } else {
+                format!(", nor is there a program {program}-{command}")
+            };
+            let near = meant(error, ContextKind::SuggestedSubcommand, &command);
+            format!("{program} has no command {command}{other}; {}", near.unwrap_or(format!("{help} its commands")))
+        }
+        ErrorKind::InvalidValue => match text(error, ContextKind::InvalidValue).filter(|value| !value.is_empty()) {
+            None => format!("{option} needs a value: {}", typed.as_deref()?),
+            Some(value) => {
+                let near = meant(error, ContextKind::SuggestedValue, &value);
+                let near = near.map_or("; it".into(), |near| format!("; {near} It"));
+                format!("{option} cannot be {value}{near} can be {}", text(error, ContextKind::ValidValue)?)
+            }
+        },
+        ErrorKind::ValueValidation => {
+            let (value, reason) = (text(error, ContextKind::InvalidValue)?, error.source()?.to_string());
+            let reason = if reason == NO_NUMBER { "expected a number".into() } else { reason };
+            // Some reasons contain the value.
+            if value.len() > 3 && reason.contains(&value) {
+                format!("{option}: {reason}")
+            } else {
+                format!("{option} {value}: {reason}")
+            }
+        }
+        ErrorKind::ArgumentConflict => {
+            let prior = text(error, ContextKind::PriorArg)?;
+            match prior.split(' ').next() {
+                Some(prior) if prior == option => format!("{option} was given twice; omit one"),
+                prior => format!("{option} cannot be used with {}; omit one", prior?),
+            }
+        }
+        ErrorKind::MissingRequiredArgument => {
+            format!("{program} needs {}; {program} --help has examples", typed.as_deref()?)
+        }
+        _ => return None,
+    };
+    Some(format!("error: {said}"))
+}
+
+/// Returns the program and its command, as the usage of the error names them.
+fn program_of(error: &clap::Error) -> String {
+    let usage = match error.get(ContextKind::Usage) {
+        Some(ContextValue::StyledStr(usage)) => usage.to_string(),
+        _ => String::new(),
+    };
+    let words = usage.trim_start_matches("Usage:").split_whitespace();
+    let program: Vec<_> = words.take_while(|word| !word.starts_with(['-', '<', '['])).collect();
+    if program.is_empty() { "this command".into() } else { program.join(" ") }
+}
+
+/// Returns a hint that was added to the error; the parser's own is that any word may follow `--`.
+fn hint(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::StyledStrs(hints)) = error.get(ContextKind::Suggested) else { return None };
+    hints.iter().map(|hint| hint.to_string()).find(|hint| !hint.contains("as a value"))
+}
+
+/// Returns a question for the suggestion, if it differs from the typed word by a slip.
+fn meant(error: &clap::Error, kind: ContextKind, typed: &str) -> Option<String> {
+    let suggestions = match error.get(kind)? {
+        ContextValue::String(one) => vec![one.clone()],
+        ContextValue::Strings(all) => all.clone(),
+        _ => return None,
+    };
+    nearest(typed, suggestions.iter().map(String::as_str)).map(|near| format!("did you mean {near}?"))
+}
+
+fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text.clone()),
+        ContextValue::Strings(texts) => Some(texts.join(", ")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::message;
+
+    #[test]
+    fn errors_say_what_is_wrong_and_what_to_do() {
+        let command = || {
+            let verb = clap::Command::new("run").arg(clap::arg!(<FILE>)).arg(clap::arg!(--near <N>));
+            let how = clap::arg!(--how <HOW>).value_parser(["text", "json"]);
+            let many = clap::arg!(--many <N>).value_parser(clap::value_parser!(u32)).conflicts_with("how");
+            clap::Command::new("prog").args([how, many]).subcommand(verb)
+        };
+        for (typed, expected) in [
+            ("--howw text", "error: prog has no option --howw; did you mean --how?"),
+            ("--where x", "error: prog has no option --where; prog --help lists its options"),
+            ("runn", "error: prog has no command runn, nor is there a program prog-runn; did you mean run?"),
+            ("--how jsn", "error: --how cannot be jsn; did you mean json? It can be text, json"),
+            ("--how", "error: --how needs a value: --how <HOW>"),
+            ("--many x", "error: --many x: expected a number"),
+            ("--many 1 --how text", "error: --many cannot be used with --how; omit one"),
+            ("run", "error: prog run needs <FILE>; prog run --help has examples"),
+            ("run a b", "error: prog run takes no argument b; prog run --help lists its arguments"),
+        ] {
+            let error = command().try_get_matches_from(["prog"].into_iter().chain(typed.split(' '))).unwrap_err();
+            assert_eq!(message(&error).as_deref(), Some(expected), "{typed}: {error}");
+        }
+        let help = command().try_get_matches_from(["prog", "--help"]).unwrap_err();
+        assert_eq!(message(&help), None);
+    }
+}
