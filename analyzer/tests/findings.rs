@@ -130,6 +130,9 @@ fn first_screen_has_advice_and_fits() {
     let longest = screen.lines().map(|line| line.chars().count()).max().unwrap();
     assert!(screen.lines().count() < 40 && longest <= 80, "{screen}");
     let all = analyze(&trace, &["--findings"]);
+    assert!(all.contains(" rules did not fire") && !all.contains("Did not fire ("), "{all}");
+    assert!(all.lines().count() < 60, "{all}");
+    let all = analyze(&trace, &["--full"]);
     for part in [
         "measured: ",
         "(limit: at least 5.0 %)",
@@ -141,12 +144,13 @@ fn first_screen_has_advice_and_fits() {
     ] {
         assert!(all.contains(part), "{part}: {all}");
     }
-    assert!(all.lines().all(|line| line.chars().count() <= 80), "{all}");
+    let findings = all.lines().skip_while(|line| *line != "Findings").take_while(|line| !line.contains("FINDINGS.md"));
+    assert!(findings.clone().all(|line| line.chars().count() <= 80), "{all}");
 }
 
 #[test]
 fn suppressed_rules_are_marked() {
-    let all = analyze(&written("marks", slow_storage(&Loader::starved())), &["--findings"]);
+    let all = analyze(&written("marks", slow_storage(&Loader::starved())), &["--full"]);
     let quiet = &all[all.find("Did not fire").unwrap()..];
     let of = |rule: &str| -> Vec<&str> {
         let below = quiet.lines().skip_while(|line| line.trim() != rule).skip(1);

@@ -23,7 +23,7 @@ const fn limit(rule: &'static str, key: &'static str, value: f64, unit: Unit, wh
 /// Limits of every rule: the minimum cost of a finding, and the minimum cost for each severity.
 pub const ALL: &str = "all";
 
-use Unit::{Bytes, Count, Ns, Ratio, Share};
+use Unit::{Bytes, Count, Ns, Ratio, Share, Yes};
 
 /// All limits.
 pub const LIMITS: &[Limit] = &[
@@ -151,17 +151,17 @@ pub const LIMITS: &[Limit] = &[
     limit("slow-start", "time", 1_200_000_000_000.0, Ns, "time before training, without generating data"),
     limit("cpu-quota", "wait", 0.05, Share, "wait for batches, as a share of training"),
     limit("cpu-quota", "no-cpu", 0.25, Share, "readers ready to run without a free CPU, as a share of the wait"),
-    limit("cpu-quota", "cause", 1.0, Count, "a used-up quota is the reason (1: yes)"),
+    limit("cpu-quota", "cause", 1.0, Yes, "caused by a used-up quota"),
     limit("cpu-quota", "used-up", 0.25, Share, "periods in which a quota was used up"),
     limit("cpu-affinity", "wait", 0.05, Share, "wait for batches, as a share of training"),
     limit("cpu-affinity", "no-cpu", 0.25, Share, "readers ready to run without a free CPU, as a share of the wait"),
-    limit("cpu-affinity", "cause", 1.0, Count, "fewer CPUs than the host has are the reason (1: yes)"),
+    limit("cpu-affinity", "cause", 1.0, Yes, "caused by an affinity to fewer CPUs than the host has"),
     limit("too-many-threads", "wait", 0.05, Share, "wait for batches, as a share of training"),
     limit("too-many-threads", "no-cpu", 0.25, Share, "readers ready to run without a free CPU, as a share of the wait"),
-    limit("too-many-threads", "cause", 1.0, Count, "threads of the readers are the reason (1: yes)"),
+    limit("too-many-threads", "cause", 1.0, Yes, "caused by threads of the readers"),
     limit("noisy-neighbor", "wait", 0.05, Share, "wait for batches, as a share of training"),
     limit("noisy-neighbor", "no-cpu", 0.25, Share, "readers ready to run without a free CPU, as a share of the wait"),
-    limit("noisy-neighbor", "cause", 1.0, Count, "processes outside the trace are the reason (1: yes)"),
+    limit("noisy-neighbor", "cause", 1.0, Yes, "caused by processes outside the trace"),
     limit("would-fit", "again", 0.50, Share, "bytes read again, as a share of all bytes read"),
     limit("would-fit", "slower", 2.0, Ratio, "time of reads relative to copying memory"),
     limit("would-fit", "fits", 0.60, Share, "distinct bytes read, relative to memory"),

@@ -59,6 +59,8 @@ pub enum Unit {
     Count,
     Bytes,
     Ns,
+    /// One or zero.
+    Yes,
 }
 
 /// A measured value with its limit.
@@ -82,6 +84,9 @@ impl Measure {
 
     fn text(&self) -> String {
         let value = self.value.map_or("not measured".into(), |value| self.unit.text(value));
+        if self.unit == Unit::Yes {
+            return format!("{}: {value}", self.what);
+        }
         let limit = if self.below { "below" } else { "at least" };
         format!("{}: {value} (limit: {limit} {})", self.what, self.unit.text(self.limit))
     }
@@ -100,6 +105,8 @@ impl Unit {
             Unit::Count => grouped(value.max(0.0).round() as u64),
             Unit::Bytes => bytes(value),
             Unit::Ns => time(value),
+            Unit::Yes if value >= 1.0 => "yes".into(),
+            Unit::Yes => "no".into(),
         }
     }
 }
@@ -223,7 +230,7 @@ impl Finding {
 impl Confidence {
     pub fn word(self) -> &'static str {
         match self {
-            Confidence::Exact => "exact",
+            Confidence::Exact => "measured",
             Confidence::Inferred => "inferred",
             Confidence::Guess => "guess",
         }
@@ -266,8 +273,9 @@ impl Section for Findings {
         computed, divided among calls in proportion to their duration. A finding is critical at 20 % of the run time \
         or more, a warning at 5 % or more, otherwise a note. Without compute spans it is unknown which I/O was hidden, \
         so nothing is critical. A change to the loader is replayed: its savings are a prediction with an interval. If \
-        replay cannot predict it, it saves at most the wait. Exact: counted. Inferred: derived from names, gaps or proportions. Guess: uncertain. \
-        Rules that did not fire are listed with their measurements and limits; --rules FILE changes the limits.";
+        replay cannot predict it, it saves at most the wait. Measured (exact in JSON): counted. Inferred: derived from names, gaps or proportions. \
+        Guess: uncertain. \
+        --full lists rules that did not fire, with their measurements and limits; --rules FILE changes the limits.";
     const FIELDS: &'static str = "\
         a list, one row per rule, fired rules first: `id`, `state` (`fired`, `silenced`, `quiet`, `unknown`, \
         `ignored`), `severity` (`critical`, `warning`, `note`, `good`; `null` if it did not fire), `confidence` \
@@ -292,27 +300,50 @@ impl Section for Findings {
         if summary.findings.is_empty() {
             return;
         }
-        heading("Findings", out);
-        let fired: Vec<_> = summary.findings.iter().filter(|finding| finding.fired()).collect();
-        if !fired.iter().any(|finding| finding.severity < Some(Severity::Good)) {
-            let _ = writeln!(out, "  {}", if summary.knows_calls() { NOTHING } else { NO_CALLS });
+        print_all_fired(summary, top, width, out);
+        print_others(&summary.findings, &OTHERS[0], width, out);
+        let count = |state: State| summary.findings.iter().filter(|finding| finding.state == state).count() as u64;
+        out.push('\n');
+        hung("  ", &others(count(State::Quiet), count(State::Unknown)), (2, width), out);
+        hung("  ", DESCRIBED, (2, width), out);
+    }
+
+    fn print_in_full(summary: &Summary, top: usize, width: usize, out: &mut String) {
+        if summary.findings.is_empty() {
+            return;
         }
-        fired.iter().take(top).for_each(|finding| print_fired(finding, width, out));
-        more(fired.len(), top, out);
-        if fired.iter().filter(|finding| finding.saves()).count() > 1 {
-            out.push('\n');
-            hung("  ", OVERLAP, (2, width), out);
-        }
-        for (state, title) in [
-            (State::Silenced, "Suppressed: another finding explains it"),
-            (State::Quiet, "Did not fire"),
-            (State::Unknown, "Not measured"),
-            (State::Ignored, "Ignored"),
-        ] {
-            print_others(&summary.findings, state, title, width, out);
-        }
+        print_all_fired(summary, top, width, out);
+        OTHERS.iter().for_each(|others| print_others(&summary.findings, others, width, out));
         out.push('\n');
         hung("  ", DESCRIBED, (2, width), out);
+    }
+}
+
+/// The findings that did not fire, in the order in which they are printed.
+const OTHERS: [(State, &str); 4] = [
+    (State::Silenced, "Suppressed: another finding explains it"),
+    (State::Quiet, "Did not fire"),
+    (State::Unknown, "Not measured"),
+    (State::Ignored, "Ignored"),
+];
+
+/// Returns how many rules did not fire, and how to see what they measured.
+fn others(quiet: u64, unknown: u64) -> String {
+    let unknown = if unknown > 0 { format!(", {unknown} could not be measured") } else { String::new() };
+    format!("{} did not fire{unknown}: --full lists their measurements.", many(quiet, "rule", "rules"))
+}
+
+fn print_all_fired(summary: &Summary, top: usize, width: usize, out: &mut String) {
+    heading("Findings", out);
+    let fired: Vec<_> = summary.findings.iter().filter(|finding| finding.fired()).collect();
+    if !fired.iter().any(|finding| finding.severity < Some(Severity::Good)) {
+        let _ = writeln!(out, "  {}", if summary.knows_calls() { NOTHING } else { NO_CALLS });
+    }
+    fired.iter().take(top).for_each(|finding| print_fired(finding, width, out));
+    more(fired.len(), top, out);
+    if fired.iter().filter(|finding| finding.saves()).count() > 1 {
+        out.push('\n');
+        hung("  ", OVERLAP, (2, width), out);
     }
 }
 
@@ -328,7 +359,9 @@ fn print_fired(finding: &Finding, width: usize, out: &mut String) {
         hung("      ", &shown(evidence), (8, width), out);
     }
     // If one of several measures is sufficient, list those that hold.
-    for measure in finding.measures.iter().filter(|measure| measure.holds() != Some(false)) {
+    // The savings that are stated at most are not those of the limit.
+    let is_other = |measure: &&Measure| finding.at_most_wait && measure.key == "worth";
+    for measure in finding.measures.iter().filter(|measure| measure.holds() != Some(false) && !is_other(measure)) {
         hung("    measured: ", &measure.text(), (14, width), out);
     }
     if !finding.remedy.is_empty() {
@@ -342,7 +375,7 @@ fn print_fired(finding: &Finding, width: usize, out: &mut String) {
 /// Mark of a condition that does not hold.
 const FAILED: char = 'x';
 
-fn print_others(findings: &[Finding], state: State, title: &str, width: usize, out: &mut String) {
+fn print_others(findings: &[Finding], &(state, title): &(State, &str), width: usize, out: &mut String) {
     let rows: Vec<_> = findings.iter().filter(|finding| finding.state == state).collect();
     if rows.is_empty() {
         return;

@@ -116,6 +116,11 @@ pub trait Section {
     fn print_within(summary: &Summary, top: usize, _width: usize, out: &mut String) {
         Self::print(summary, top, out);
     }
+
+    /// Prints the section as a part of the whole report, which `--full` prints.
+    fn print_in_full(summary: &Summary, top: usize, width: usize, out: &mut String) {
+        Self::print_within(summary, top, width, out);
+    }
 }
 
 /// The description of a section, independent of a trace.
@@ -188,7 +193,7 @@ macro_rules! report {
             /// Prints the sections that precede all numbers, or all other sections.
             pub fn print_sections(&self, first: bool, (top, width): (usize, usize), out: &mut String) {
                 $(if <$section>::FIRST == first {
-                    <$section>::print_within(self, top, width, out);
+                    <$section>::print_in_full(self, top, width, out);
                 })*
             }
         }
