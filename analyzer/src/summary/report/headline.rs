@@ -295,14 +295,19 @@ impl Headline {
 
     /// Returns the box as lines of at most `width` characters.
     pub fn lines(&self, width: usize) -> String {
+        self.box_of(width, true)
+    }
+
+    /// Returns the box, with the command that verifies the change or without it.
+    pub fn box_of(&self, width: usize, verifies: bool) -> String {
         let mut out = wrapped(&self.text, width);
         hung("  why:  ", &self.why, (8, width), &mut out);
         if let Some(next) = &self.next {
-            let verify = self.verify.as_ref().map_or(String::new(), |verify| match verify.ends_with(COMPARES) {
-                true => format!(" (verify: record with -o after, then {verify})"),
-                false => format!(" (verify: {verify})"),
-            });
-            hung("  next: ", &format!("{next}{verify}"), (8, width), &mut out);
+            hung("  next: ", next, (8, width), &mut out);
+        }
+        if let Some(verify) = self.verify.as_ref().filter(|_| verifies && self.next.is_some()) {
+            let record = if verify.ends_with(COMPARES) { "record again with -o after, then " } else { "" };
+            hung("  then: ", &format!("{record}{verify}"), (8, width), &mut out);
         }
         if let Some((level, reason)) = self.confidence.zip(self.confidence_reason.as_ref()) {
             hung("  sure: ", &format!("{}: {reason}", level.word()), (8, width), &mut out);
@@ -849,9 +854,16 @@ const SLEEPS_MIN: u64 = 20;
 fn slept(summary: &Summary) -> Option<String> {
     let sleeps = || summary.past_files.iter().filter(|function| function.name.ends_with("sleep"));
     let (count, ns) = sleeps().fold((0, 0), |(count, ns), function| (count + function.count, ns + function.time_ns));
-    (count >= SLEEPS_MIN && ns as f64 >= LIMITING * summary.time.total_ns as f64).then(|| {
-        format!("Threads slept {} times, {} in all, perhaps between looks for data.", grouped(count), time(ns as f64))
-    })
+    let absent = summary.failures.iter().filter(|failure| failure.error == "ENOENT" && failure.class == "metadata");
+    let looked: u64 = absent.map(|failure| failure.count).sum();
+    let between = match looked >= SLEEPS_MIN && 2 * looked >= count {
+        true => {
+            format!(", and {} calls looked for files that did not exist: training may wait for a file", grouped(looked))
+        }
+        false => ", perhaps between looks for data".into(),
+    };
+    (count >= SLEEPS_MIN && ns as f64 >= LIMITING * summary.time.total_ns as f64)
+        .then(|| format!("Threads slept {} times, {} in all{between}.", grouped(count), time(ns as f64)))
 }
 
 fn capital(text: &str) -> String {

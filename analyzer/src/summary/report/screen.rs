@@ -46,21 +46,29 @@ pub struct Page {
 pub fn print(summary: &Summary, page: Page) -> String {
     let with = |room: &Room| made(summary, page.width, *room);
     match page.rows {
-        Some(rows) => with(&Room { rows, tables: TABLES, findings: FINDINGS, helping: HELPING }),
+        Some(rows) => with(&Room { rows, tables: TABLES, findings: FINDINGS, helping: HELPING, verifies: true }),
         None => {
             // Findings take precedence over rows of tables, and tables over all findings but the first ones.
             let rooms = |tables, findings| {
-                (ROWS_MIN..=ROWS).rev().map(move |rows| Room { rows, tables, findings, helping: HELPING })
+                (ROWS_MIN..=ROWS).rev().map(move |rows| Room {
+                    rows,
+                    tables,
+                    findings,
+                    helping: HELPING,
+                    verifies: true,
+                })
             };
             let some = (FINDINGS_MIN..=FINDINGS).rev().flat_map(|findings| rooms(TABLES, findings));
             let fewer = (1..TABLES).rev().flat_map(|tables| rooms(tables, FINDINGS));
             let least = |tables, findings: std::ops::Range<usize>| {
-                findings.rev().map(move |findings| Room { rows: ROWS_MIN, tables, findings, helping: HELPING })
+                let room = Room { rows: ROWS_MIN, tables, findings: 0, helping: HELPING, verifies: true };
+                findings.rev().map(move |findings| Room { findings, ..room })
             };
             let (one, none) = (least(1, FINDINGS_MIN..FINDINGS), least(0, 1..FINDINGS + 1));
             let fits = |room: &Room| with(room).lines().count() <= LINES;
-            let last = Room { rows: ROWS_MIN, tables: 0, findings: 1, helping: 0 };
-            let less_help = (1..HELPING).rev().map(|helping| Room { helping, ..last });
+            let least = Room { rows: ROWS_MIN, tables: 0, findings: 1, helping: 0, verifies: true };
+            let less_help = (0..HELPING).rev().map(|helping| Room { helping, ..least });
+            let last = Room { verifies: false, ..least };
             with(&some.chain(fewer).chain(one).chain(none).chain(less_help).find(fits).unwrap_or(last))
         }
     }
@@ -73,10 +81,13 @@ struct Room {
     tables: usize,
     findings: usize,
     helping: usize,
+    /// Whether the box has the command that verifies its change.
+    verifies: bool,
 }
 
-fn made(summary: &Summary, width: usize, Room { rows, tables, findings, helping: changes }: Room) -> String {
-    let mut out = summary.headline.lines(width) + "\n";
+fn made(summary: &Summary, width: usize, room: Room) -> String {
+    let Room { rows, tables, findings, helping: changes, verifies } = room;
+    let mut out = summary.headline.box_of(width, verifies) + "\n";
     out += &scope(&summary.runs).map_or(String::new(), |scope| wrapped(&scope, width));
     let (first, rest) = summary.verdict.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
     out += &wrapped(first, width);

@@ -66,18 +66,24 @@ pub(super) fn sentences(summary: &Summary, waits: Option<&Waits>, pools: &[RankG
     let mut sentences: Vec<String> = lacking(summary).into_iter().collect();
     match waits {
         Some(waits) => {
-            let stalled = waits.stalled_by_writes();
-            let leads = waits.written_share() > waits.lost();
-            sentences.extend(stalled.clone().filter(|_| leads));
+            // Longer losses than waits for data precede them.
+            let lost = waits.lost();
+            let (first, last): (Vec<_>, Vec<_>) = [
+                (waits.waited_for().into_iter().collect(), waits.victims_of_more(lost).is_some()),
+                (waits.other_waits(), waits.longest_other() > lost),
+                (waits.stalled_by_writes().into_iter().collect(), waits.written_share() > lost),
+            ]
+            .into_iter()
+            .partition(|(_, leads)| *leads);
+            let of = |parts: Vec<(Vec<String>, bool)>| parts.into_iter().flat_map(|(sentences, _)| sentences);
+            sentences.extend(of(first));
             sentences.push(waits.answer());
             sentences.extend(waits.hidden_by_gpu());
             sentences.extend(waits.gpus.iter().flat_map(Gpus::sentences));
             sentences.extend(waits.cause(summary.knows_calls()));
             sentences.extend(waits.named_cause(summary));
             sentences.extend(waits.lacks(&summary.dataset).map(String::from));
-            sentences.extend(waits.waited_for());
-            sentences.extend(waits.other_waits());
-            sentences.extend(stalled.filter(|_| !leads));
+            sentences.extend(of(last));
             sentences.extend(waits.startup(summary.time.start_ts));
             sentences.push(volume(summary));
         }
@@ -623,6 +629,17 @@ impl Waits<'_> {
             }
         };
         worth.map(sentence).collect()
+    }
+
+    /// Returns the share of the training in the waits of one kind that are not for data: the longest ones.
+    fn longest_other(&self) -> f64 {
+        let kinds: [fn(&RankGroup) -> Option<i64>; 4] = [
+            |group| group.own_work_ns,
+            |group| group.lock_wait_ns,
+            |group| group.peer_wait_ns,
+            |group| group.unknown_wait_ns,
+        ];
+        kinds.into_iter().map(|of| self.sum_share(of)).fold(0.0, f64::max)
     }
 
     /// Returns `true` if waits that are not for data take a part of the training that is worth a sentence.
