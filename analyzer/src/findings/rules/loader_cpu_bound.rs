@@ -1,11 +1,12 @@
 //! Detects readers that are busy with work other than reading.
 
+use super::super::cpus::shortage;
 use super::super::loader::{busy_meanwhile, is_crowded, mostly_idle};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, RECORD_TRAINING, Waited, Worth, in_words};
 use crate::summary::figures::units::time;
 use crate::summary::report::findings::{Confidence, Unit};
-use crate::summary::report::no_cpu::{Shortage, reader_cpus};
+use crate::summary::report::no_cpu::Shortage;
 use crate::summary::waits::parts::{Part, Parts};
 
 pub const RULE: Rule = Rule {
@@ -135,8 +136,7 @@ fn is_full(case: &Case, causes: &Parts) -> bool {
 }
 
 fn others_use_the_cpus(case: &Case) -> bool {
-    let shortage = reader_cpus(case.summary).and_then(|cpus| cpus.shortage());
-    matches!(shortage, Some(Shortage::Others { .. }))
+    matches!(shortage(case), Some(Shortage::Others { .. }))
 }
 
 /// Storage that takes at most this share of a wait is not its cause.

@@ -160,13 +160,8 @@ impl ReaderCpus<'_> {
         weights.filter(|weight| weight.is_low()).min_by(|a, b| a.share().total_cmp(&b.share()))
     }
 
-    /// Returns why no CPU was free; `None` if the trace does not show it.
-    pub fn shortage(&self) -> Option<Shortage> {
-        self.quota().map(|quota| Shortage::Quota(quota.clone())).or_else(|| self.without_quota())
-    }
-
-    /// Returns why training waited this long for readers without a CPU. A quota that throttled its group for less than
-    /// half of that is not the main reason.
+    /// Returns why training waited this long for readers without a CPU; `None` if the trace does not show it. A quota
+    /// that throttled its group for less than half of that is not the main reason.
     pub fn shortage_of(&self, lacked_ns: i64) -> Option<Shortage> {
         let explains = |quota: &&QuotaUse| quota.throttled_ns.is_none_or(|ns| 2 * ns as i64 >= lacked_ns);
         let quota = self.quota().filter(explains).map(|quota| Shortage::Quota(quota.clone()));
@@ -280,14 +275,14 @@ mod tests {
         let machine = MachineUse { cores: Some(8), ..MachineUse::default() };
         let (a, b) = (reader(), reader());
         let two = || vec![&a, &b];
-        let of = |allowed, used, threads| cpus(&machine, two(), allowed, used, threads).shortage().unwrap();
+        let of = |allowed, used, threads| cpus(&machine, two(), allowed, used, threads).shortage_of(0).unwrap();
         assert!(matches!(of(1, 0.9, 4), Shortage::Mask { cpus: 1, cores: 8, were: Some(8), .. }));
         assert!(matches!(of(8, 7.5, 40), Shortage::Threads { threads: 40, readers: 2, cpus: 8 }));
         assert!(matches!(of(8, 7.5, 4), Shortage::Own { .. }));
         assert!(matches!(of(1, 0.3, 4), Shortage::Others { .. }));
         let group = QuotaUse { cpus: 0.6, periods: Some(66), throttled_periods: Some(63), ..QuotaUse::default() };
         let held = MachineUse { cores: Some(8), quotas: vec![group.clone()], ..MachineUse::default() };
-        assert_eq!(cpus(&held, two(), 8, 0.6, 4).shortage(), Some(Shortage::Quota(group.clone())));
+        assert_eq!(cpus(&held, two(), 8, 0.6, 4).shortage_of(0), Some(Shortage::Quota(group.clone())));
         // It throttled the group for 1.3 s: training waited longer for CPUs that others used.
         let short = QuotaUse { throttled_ns: Some(1_300_000_000), ..group.clone() };
         let busy = MachineUse { cores: Some(8), quotas: vec![short], ..MachineUse::default() };
@@ -297,7 +292,7 @@ mod tests {
         // A quota that is large enough is not the cause.
         let large = QuotaUse { throttled_periods: Some(1), ..group };
         let free = MachineUse { cores: Some(8), quotas: vec![large], ..MachineUse::default() };
-        assert!(matches!(cpus(&free, two(), 8, 7.9, 4).shortage(), Some(Shortage::Own { .. })));
+        assert!(matches!(cpus(&free, two(), 8, 7.9, 4).shortage_of(0), Some(Shortage::Own { .. })));
     }
 
     #[test]
@@ -309,12 +304,12 @@ mod tests {
             ..MachineUse::default()
         };
         let (a, idle, taken) = (reader(), with(1_500), with(7_900));
-        assert_eq!(cpus(&idle, vec![&a], 8, 1.0, 2).shortage(), None);
+        assert_eq!(cpus(&idle, vec![&a], 8, 1.0, 2).shortage_of(0), None);
         let busy = |of: Option<Shortage>| match of {
             Some(Shortage::Others { busy, .. }) => busy,
             other => panic!("{other:?}"),
         };
-        assert_eq!(busy(cpus(&taken, vec![&a], 8, 1.0, 2).shortage()), Some(6.9));
+        assert_eq!(busy(cpus(&taken, vec![&a], 8, 1.0, 2).shortage_of(0)), Some(6.9));
     }
 
     #[test]
@@ -323,7 +318,7 @@ mod tests {
         let sentence = |value: u64| {
             let (mut a, b) = (reader(), reader());
             a.resources.cpu_weight = Some(CpuWeight { value, default: 1024 });
-            cpus(&machine, vec![&a, &b], 1, 0.3, 4).shortage().unwrap().sentence()
+            cpus(&machine, vec![&a, &b], 1, 0.3, 4).shortage_of(0).unwrap().sentence()
         };
         assert!(sentence(102).contains("control group is 102, below the default of 1024"), "{}", sentence(102));
         assert!(!sentence(2048).contains("weight"), "{}", sentence(2048));
@@ -341,6 +336,6 @@ mod tests {
             used: None,
             threads: None,
         };
-        assert_eq!(unknown.shortage(), None);
+        assert_eq!(unknown.shortage_of(0), None);
     }
 }
