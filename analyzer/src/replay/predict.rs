@@ -421,9 +421,9 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
     let was = pipeline.readers();
     // Each of more readers waits longer then.
     let shared = change.workers.filter(|_| corner.served).map_or(1.0, |workers| workers as f64 / was.max(1) as f64);
-    // Readers that already use all cores do not slow each other down more.
-    let slower = match change.workers.is_some_and(|workers| workers > was) && (was as f64) < pipeline.cores() {
-        true => SHARED_CORES[corner.shared_cores as usize],
+    let slower = match change.workers.is_some_and(|workers| workers > was) {
+        true if (was as f64) < pipeline.cores() => SHARED_CORES[corner.shared_cores as usize],
+        true => CROWDED_CORES[corner.shared_cores as usize],
         false => 1.0,
     };
     let prefetch = pipeline.prefetch();
@@ -476,8 +476,11 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
 /// measured, and if cores are shared.
 const SHARED_CORES: [f64; 2] = [1.1, 1.25];
 
+/// Likewise for readers that already use all cores: at best they do not slow each other down more.
+const CROWDED_CORES: [f64; 2] = [1.0, 1.25];
+
 /// Minimum share of a step that a faster device shortens: without spans, and with them.
-const LESSER_COMPUTE: [f64; 2] = [0.4, 0.7];
+const LESSER_COMPUTE: [f64; 2] = [0.4, 0.5];
 
 /// Cost of a pass whose readers already exist: a message to each reader, and its response.
 const RESUME_NS: f64 = 2e6;

@@ -200,14 +200,15 @@ enum OpenError {
 /// How often an image that changes is opened.
 const OPENED_MAX: usize = 8;
 
-/// Longer than any of the tracer's steps from one format of a file to the next, unless the host is very busy.
+/// Longer than any of the tracer's steps from one format of a file to the next. A busy host may suspend the tracer in such
+/// a step, so each further wait is twice as long.
 const BETWEEN_FORMS: Duration = Duration::from_millis(2);
 
 /// Opens an image. When its process exits, its files are replaced by others, and are looked up again.
 fn open_image(files: &NativeFiles, look: OpenMode) -> Result<(OpenedImage, Vec<Note>), OpenError> {
     let mut files = files.clone();
     let mut has_rested = false;
-    for _ in 1..OPENED_MAX {
+    for tries in 0..OPENED_MAX as u32 - 1 {
         let result = open_files(&files, look.index);
         // A part that could not be read may have been moved into another file.
         if result.as_ref().is_ok_and(|(opened, notes)| notes.is_empty() && is_final(opened, &files)) {
@@ -220,7 +221,7 @@ fn open_image(files: &NativeFiles, look: OpenMode) -> Result<(OpenedImage, Vec<N
             // It may have been killed since its ring was read.
             _ if result.is_ok() && !has_rested => has_rested = true,
             // One file is gone and its successor does not exist yet, or a ring was created but not allocated yet.
-            _ if result.is_err() && changed_just_now(path) => std::thread::sleep(BETWEEN_FORMS),
+            _ if result.is_err() && changed_just_now(path) => std::thread::sleep(BETWEEN_FORMS * (1 << tries)),
             _ => return result.map_err(OpenError::Useless),
         }
     }
