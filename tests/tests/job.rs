@@ -44,7 +44,8 @@ impl Host {
         let sys = sandbox.root().join(format!("sys-{}", self.boot_id));
         fs::create_dir_all(sys.join("kernel/random")).unwrap();
         fs::write(sys.join("kernel/random/boot_id"), format!("{}\n", self.boot_id)).unwrap();
-        let setup = format!("hostname {} && mount --bind {} /proc/sys && {script}", self.name, sys.display());
+        // One command per line: joined by `&&`, all of them would be part of the first one that runs in the background.
+        let setup = format!("hostname {}\nmount --bind {} /proc/sys\n{script}", self.name, sys.display());
         let mut command = Command::new("unshare");
         command.args(["--mount", "--uts", "--net", "--pid", "--fork", "--mount-proc", "--time"]);
         command.args(["--boottime", &self.up_s.to_string(), "--monotonic", &self.up_s.to_string()]);
