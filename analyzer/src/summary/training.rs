@@ -86,6 +86,9 @@ pub struct RankGroup {
     pub own_gil_ns: Option<i64>,
     #[serde(default)]
     pub own_no_cpu_ns: Option<i64>,
+    /// Its waits for files that did not exist yet.
+    #[serde(default)]
+    pub file_waits: u64,
     /// The training thread before the training, by cause.
     #[serde(default)]
     pub startup_causes: Option<Parts>,
@@ -602,7 +605,6 @@ impl Scene<'_> {
         let communicated = lane.of(Track::Comm);
         let peers = told.filter(|waits| !waits.by_spans).map_or(Vec::new(), |waits| self.peers(waits, trainers));
         let is_held = trainers.len() > 1 && communicated > 0 && by_spans;
-        let held = || (lane.of(Track::Wait) + communicated).min(self.waited_ns);
         let computed = if self.knows_computing { lane.of(Track::Compute) } else { 0 };
         Some(RankGroup {
             proc: trainer.proc,
@@ -628,11 +630,12 @@ impl Scene<'_> {
             peer_wait_ns: others(WaitKind::Peer),
             unknown_wait_ns: others(WaitKind::Unknown),
             own_gil_ns: told.map(|waits| waits.outside.get(Part::Gil)),
+            file_waits: told.map_or(0, |waits| waits.file_waits),
             own_no_cpu_ns: told.map(|waits| waits.outside.get(Part::NoCpu)),
             startup_causes: told.map(|waits| waits.before),
             peers,
             waited_for: Vec::new(),
-            held_ns: is_held.then(held),
+            held_ns: is_held.then(|| (lane.of(Track::Wait) + communicated).min(self.waited_ns)),
             // Spans of the host around launches do not time the work.
             computed_ns: device.as_ref().map(|device| device.busy_ns).or((computed > 0).then_some(computed)),
             device,

@@ -14,11 +14,12 @@ use crate::catalog::{Catalog, FILE_NONE};
 use crate::filter::Filter;
 use crate::scan::Consumer;
 use crate::summary::files::access::{Passes, Timed};
+use crate::summary::files::blocks::name_hash;
 use crate::summary::groups::lanes::{LanePart, Track};
 use crate::summary::groups::shared_sweep::SharedSweep;
 use crate::summary::time::intervals::{Interval, Lists, Set, unite};
 use crate::summary::tree::LaneId;
-use crate::summary::waits::timeline::{Object, Step, StepKind, TimelinePart};
+use crate::summary::waits::timeline::{FileMade, Object, Step, StepKind, TimelinePart, file_object};
 use crate::unit::{Seen, Unit};
 
 /// Counts the events that one thread reads.
@@ -405,6 +406,7 @@ impl Counter<'_> {
             let writes = traits.class == Class::Write || !file.hand_over && self.puts(traits, batch.file[i]);
             self.timelines.file_call(interval, (file.hand_over, traits.sizes || writes));
             self.refused_lock(batch, i, traits);
+            self.look_for_file(batch, i, traits, file.hash);
         } else if traits.next_batch {
             self.timelines.fetch(interval);
         } else if traits.starts_loader {
@@ -424,6 +426,37 @@ impl Counter<'_> {
             self.timelines.lock_refused();
             self.counted.file_locks.refused(batch.file[i]);
         }
+    }
+
+    /// Notes a call that shows whether a file exists, or that makes one.
+    #[inline(always)]
+    fn look_for_file(&mut self, batch: &Batch, i: usize, traits: KindTraits, hash: u64) {
+        const NO_ENTRY: i64 = -2;
+        if traits.class != Class::Metadata {
+            return;
+        }
+        let ret = batch.ret[i];
+        if ret < 0 {
+            if ret == NO_ENTRY {
+                self.timelines.missed_file(batch.file[i], hash);
+            }
+            return;
+        }
+        if self.timelines.awaits_file(hash) {
+            self.timelines.found_file();
+        }
+        if traits.makes || traits.renames || traits.opens && !self.is_read(batch.file[i]) {
+            let file = match traits.renames {
+                true => FileMade::Renamed(folder_hash(&self.catalog.path(batch.file[i]))),
+                false => FileMade::New(file_object(hash)),
+            };
+            self.timelines.made_file(batch.ts[i].saturating_add(batch.dur[i]), file);
+        }
+    }
+
+    /// Returns `true` if the batch reads a file.
+    fn is_read(&self, file: u32) -> bool {
+        self.moved_in[file as usize][1] == self.batches
     }
 
     fn step(
@@ -462,6 +495,9 @@ impl Counter<'_> {
                 StepKind::Kill => self.timelines.sent(interval.start, Child::unpack(wake.object as i64)),
                 _ => step.wake(Waker::unpack(wake.waker), wake.object),
             }
+        }
+        if kind == StepKind::Sleep {
+            self.timelines.sleeps_for_file(|file| folder_hash(&self.catalog.path(file)));
         }
         if kind != StepKind::Kill {
             self.timelines.step(step);
@@ -624,6 +660,11 @@ fn is_refused_lock(traits: KindTraits, ret: i64) -> bool {
     const ACCESS: i64 = -13;
     const EXISTS: i64 = -17;
     traits.locks && (ret == AGAIN || ret == ACCESS) || traits.opens && ret == EXISTS
+}
+
+#[cold]
+fn folder_hash(path: &str) -> u64 {
+    name_hash(path.rsplit_once('/').map_or("", |(folder, _)| folder))
 }
 
 /// Returns `true` if a wait timed out: `poll` and similar calls then return zero, all others an error.

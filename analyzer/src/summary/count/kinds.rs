@@ -65,6 +65,10 @@ pub(in crate::summary) struct KindTraits {
     pub(in crate::summary) sizes: bool,
     /// Removes, renames or resizes a file.
     pub(in crate::summary) changes: bool,
+    /// Makes a file or directory.
+    pub(in crate::summary) makes: bool,
+    /// Gives a file a new name.
+    pub(in crate::summary) renames: bool,
     /// May set a lock on a file.
     pub(in crate::summary) locks: bool,
     /// Its role in communication between threads, if it is not a call on a stored file.
@@ -134,6 +138,8 @@ impl KindTraits {
             closes: call && ["close", "fclose", "io_uring_close"].contains(&&*kind.name),
             sizes: call && SIZING.contains(&&*kind.name),
             changes: call && CHANGING.iter().any(|name| kind.name.starts_with(name)),
+            makes: call && kind.class == Class::Metadata && MAKING.iter().any(|name| kind.name.starts_with(name)),
+            renames: call && ["rename", "link"].iter().any(|name| kind.name.starts_with(name)),
             locks: call && ["fcntl", "flock", "lockf"].contains(&&*kind.name),
             step: if call && library.is_none() { step_of(kind) } else { None },
             category: Categories::bit_at(category),
@@ -143,6 +149,9 @@ impl KindTraits {
 
 /// The beginnings of the names of calls that remove, rename or resize a file.
 const CHANGING: [&str; 7] = ["unlink", "remove", "rename", "truncate", "ftruncate", "fallocate", "posix_fallocate"];
+
+/// The beginnings of the names of calls that make a file or directory.
+const MAKING: [&str; 3] = ["mkdir", "mknod", "symlink"];
 
 /// Returns the role of a call in communication between threads.
 fn step_of(kind: &Kind) -> Option<StepKind> {

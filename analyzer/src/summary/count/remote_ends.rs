@@ -39,7 +39,7 @@ fn port(address: &str) -> Option<&str> {
 }
 
 /// Returns the remote ends of used sockets, most bytes first. `used` has the names of files and the bytes moved. The
-/// clients of a traced server are none.
+/// clients of a traced server are not remote ends; the server itself is one if there are no others.
 pub fn remote_ends<'a>(used: impl Iterator<Item = (&'a str, u64)>) -> Vec<RemoteEnd> {
     let used: Vec<_> = used.filter_map(|(path, bytes)| Some((addresses(path)?, bytes))).collect();
     let servers = used.iter().filter(|((local, _), _)| *local == LISTENING);
@@ -51,6 +51,11 @@ pub fn remote_ends<'a>(used: impl Iterator<Item = (&'a str, u64)>) -> Vec<Remote
         let end = found.entry(address).or_insert(none);
         end.bytes += bytes;
         end.connections += 1;
+    }
+    // A server in the trace, or another rank, shows itself what it does.
+    let is_traced = |end: &RemoteEnd| port(&end.address).is_some_and(|port| served.contains(port));
+    if !found.values().all(is_traced) {
+        found.retain(|_, end| !is_traced(end));
     }
     let mut ends: Vec<RemoteEnd> = found.into_values().collect();
     ends.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.address.cmp(&b.address)));
@@ -72,5 +77,7 @@ mod tests {
         assert_eq!(remote_ends(others.into_iter()), []);
         let both = ["<tcp listening 0.0.0.0:80>", "<tcp 127.0.0.1:80 127.0.0.1:5>", "<tcp 127.0.0.1:5 127.0.0.1:80>"];
         assert_eq!(remote_ends(both.into_iter().zip([0, 10, 10])), [end("127.0.0.1:80", 10, 1)]);
+        let more = both.into_iter().chain(["<tcp 127.0.0.1:6 10.0.0.2:90>"]);
+        assert_eq!(remote_ends(more.zip([0, 10, 10, 1])), [end("10.0.0.2:90", 1, 1)]);
     }
 }

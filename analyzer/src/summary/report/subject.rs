@@ -20,7 +20,7 @@ const ALIKE: f64 = 0.1;
 
 /// Selects the trainers that a verdict is about.
 pub(super) fn subject(groups: Vec<&RankGroup>) -> Subject<'_> {
-    if let Some((one, victims)) = culprit(&groups) {
+    if let Some((one, victims)) = culprit(&groups).or_else(|| straggler(&groups)) {
         return Subject { groups: vec![one], victims, unrelated: Vec::new() };
     }
     match most_delayed(&groups) {
@@ -68,6 +68,27 @@ fn culprit<'a>(groups: &[&'a RankGroup]) -> Option<(&'a RankGroup, Vec<&'a RankG
     is_one.then_some((one, victims))
 }
 
+/// Other trainers wait for a straggler for this share of their time.
+const STRAGGLES: f64 = 0.25;
+
+/// Returns the trainer for which most others wait for a large part of their time, without a wait of its own that explains it,
+/// and those others.
+fn straggler<'a>(groups: &[&'a RankGroup]) -> Option<(&'a RankGroup, Vec<&'a RankGroup>)> {
+    let waits_for = |group: &RankGroup, one: &RankGroup| waited_for(group, one) as f64 / group.trained_ns.max(1) as f64;
+    let others = |one: &RankGroup| {
+        let proc = one.proc;
+        groups.iter().copied().filter(move |group| group.proc != proc)
+    };
+    let victims = |one: &RankGroup| -> Vec<&'a RankGroup> {
+        others(one)
+            .filter(|group| waits_for(group, one) >= STRAGGLES && waits_for(group, one) > 2.0 * waits_for(one, group))
+            .collect()
+    };
+    let found = groups.iter().copied().map(|one| (one, victims(one)));
+    let (one, victims) = found.max_by_key(|(_, victims)| victims.len())?;
+    (!victims.is_empty() && 2 * victims.len() >= groups.len() - 1).then_some((one, victims))
+}
+
 /// Returns how long a trainer waited for another one: in calls that this one ended, or longer than this one in calls of MPI, in
 /// which the last to arrive waits least.
 pub(super) fn waited_for(group: &RankGroup, one: &RankGroup) -> i64 {
@@ -81,6 +102,7 @@ pub(super) fn waited_for(group: &RankGroup, one: &RankGroup) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::summary::training::PeerWait;
 
     /// Returns a trainer that trained for 100 ns.
     fn trainer(proc: u32, rank: Option<i32>, waited_ns: i64) -> RankGroup {
@@ -89,7 +111,7 @@ mod tests {
             "gpu_untimed": false, "device": null, "start_ts": 0, "startup_ns": null, "trained_ns": 100,
             "waited_ns": waited_ns, "wait_start_ns": null, "wait_io_ns": null, "wait_elsewhere_ns": null, "causes": null,
             "faults": null, "own_work_ns": null, "lock_wait_ns": null, "peer_wait_ns": null, "unknown_wait_ns": null,
-            "own_gil_ns": null, "own_no_cpu_ns": null, "startup_causes": null, "peers": [], "waited_for": [],
+            "own_gil_ns": null, "own_no_cpu_ns": null, "file_waits": 0, "startup_causes": null, "peers": [], "waited_for": [],
             "held_ns": null, "computed_ns": null, "communicated_ns": 0, "checkpoint_ns": null, "written_ns": null,
             "own_read_ns": null, "overlap": null, "batches": 0, "epochs": 0, "readers": [],
         }))
@@ -99,6 +121,17 @@ mod tests {
     fn judged(trainers: &[RankGroup]) -> (Vec<u32>, usize) {
         let found = subject(trainers.iter().collect());
         (found.groups.iter().map(|group| group.proc).collect(), found.unrelated.len())
+    }
+
+    #[test]
+    fn a_rank_that_others_wait_for_is_the_subject_whatever_it_does() {
+        let waits_for = |group: RankGroup, proc: u32, wait_ns: i64| {
+            let peers = vec![PeerWait { proc, pid: proc as i32, rank: None, wait_ns }];
+            RankGroup { peers, ..group }
+        };
+        let slow = waits_for(trainer(2, Some(1), 1), 1, 3);
+        assert_eq!(judged(&[waits_for(trainer(1, Some(0), 1), 2, 80), slow.clone()]), (vec![2], 0));
+        assert_eq!(judged(&[waits_for(trainer(1, Some(0), 1), 2, 5), slow]), (vec![1, 2], 0));
     }
 
     #[test]

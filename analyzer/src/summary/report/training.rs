@@ -58,7 +58,7 @@ impl Section for Training {
         what ended waits), `faults` (of the threads that made batches, in intervals in which storage served some: \
         `major`, which storage served, and `minor`; `null` if unknown), `own_work_ns`, `lock_wait_ns`, `peer_wait_ns`, `unknown_wait_ns` (waits that are not for data, if only \
         calls show waits), `own_gil_ns` and `own_no_cpu_ns` (the training thread outside its waits: waiting for \
-        Python's interpreter lock, and ready to run without a free CPU), `peers` (of `peer_wait_ns`, by other trainer: `proc`, `pid`, `rank`, `wait_ns`), `waited_for` (the \
+        Python's interpreter lock, and ready to run without a free CPU), `file_waits` (waits of its process for files that did not exist yet), `peers` (of `peer_wait_ns`, by other trainer: `proc`, `pid`, `rank`, `wait_ns`), `waited_for` (the \
         threads and programs that ended its waits, at most two per kind of wait: `kind`, `name`, `processes` (how many \
         have this name), `pid`, `tid` (if it is a thread of the trainer's process), `threads` (how many of them, if each ended few waits), `waits`, `wait_ns`, `causes`), `held_ns` \
         (the most that waits of all ranks cost it; `null` if it does not communicate with other ranks), \

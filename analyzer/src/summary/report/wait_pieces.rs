@@ -119,6 +119,7 @@ mod tests {
             own_storage: 0,
             outside: Parts::default(),
             before: Parts::default(),
+            file_waits: 0,
             is_supplied: false,
             readers: Vec::new(),
             faults: None,

@@ -375,9 +375,19 @@ impl<'f, 'a> Explainer<'f, 'a> {
             let first = &family.threads[first];
             // Not every message is a task: the first ones contain its start parameters, above all.
             let is_task = |step: &&Step| step.end <= act.at && family.gives(trainer.lane.proc, step.object.id);
-            let tasks = first.takes().rfind(is_task);
+            // A process that only takes before it sends for the first time has no tasks.
+            let sent = family.first_given(proc);
+            let goes_on = |object: u64| {
+                let mut takes = first.takes().filter(|step| step.object.id == object);
+                sent.is_none_or(|sent| takes.any(|step| step.end > sent))
+            };
+            let is_spawned = family.is_spawned(proc);
+            let tasks = first.takes().rfind(is_task).filter(|task| !is_spawned || goes_on(task.object.id));
             let begins = tasks.and_then(|task| first.takes().find(|step| step.object.id == task.object.id));
-            begins.map_or_else(|| family.begins_to_make(proc, first.born), |step| step.end)
+            match begins {
+                Some(task) => task.end + family.prepares(proc, task.end),
+                None => family.begins_to_make(proc, first.born),
+            }
         })
     }
 }

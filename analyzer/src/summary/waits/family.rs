@@ -6,9 +6,10 @@ use dlio_schemas::evidence::ChildEnd;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
+use super::awaited_files::MadeFiles;
 use super::parts::Part;
 use super::polls;
-use super::thread::Thread;
+use super::thread::{Thread, WAIT_NS};
 use super::timeline::{Collected, Object, OtherEnd, Sent, Step, StepKind, ThreadPart, Timelines};
 use crate::catalog::Process;
 use crate::summary::tree::{LaneId, SPAWNED, above, parents};
@@ -47,21 +48,8 @@ pub struct Act {
     pub at: i64,
 }
 
-/// Timed waits of a process for one condition.
-#[derive(Default)]
-struct TimedWaits {
-    waiters: Vec<i32>,
-    wakers: Vec<i32>,
-    all: u64,
-    short: u64,
-    /// Time in all of them, and in those that are too long for a lock that is requested again after 5 ms.
-    ns: i64,
-    long_ns: i64,
-}
-
-/// A Python thread requests the interpreter again after 5 ms. On a busy host, it runs later.
-const SWITCH_NS: i64 = 6_000_000;
-const SWITCH_LATE_NS: i64 = 60_000_000;
+/// A thread that works for this long between two pieces of a stream makes the second one then.
+const PIECE_NS: i64 = 100_000;
 
 struct Give {
     start: i64,
@@ -157,13 +145,17 @@ fn by_process<T: Copy>(timelines: &Timelines, list: impl Fn(&ThreadPart) -> &Vec
 }
 
 /// A step that follows a wait within this time shows the object of the wait.
-const NEXT_NS: i64 = 1_000_000;
+pub const NEXT_NS: i64 = 1_000_000;
 
 /// Fewer messages after sleeps do not show a thread that polls.
 const POLLS_MIN: usize = 3;
 
 /// Minimum number of items to estimate the time per item.
 const ITEMS_MIN: usize = 3;
+
+/// A process that works for this much longer on its first item than on others, and this many times as long, prepares then.
+const PREPARES_NS: i64 = 50_000_000;
+const PREPARES: i64 = 4;
 
 /// A process that is only started with data receives fewer messages from its parent.
 const ASKED_MIN: usize = 8;
@@ -188,6 +180,8 @@ impl<'a> Family<'a> {
         let collected = by_process(&timelines, |thread| &thread.collected);
         let sent = by_process(&timelines, |thread| &thread.sent);
         let is_first = |lane: LaneId| processes.get(lane.proc as usize).is_some_and(|process| process.pid == lane.tid);
+        let files = timelines.threads.values().map(|thread| (&thread.made_files[..], &thread.missing_in[..]));
+        let made_files = MadeFiles::of(files);
         let threads: Vec<Thread> =
             timelines.threads.into_iter().map(|(lane, part)| Thread::new(lane, is_first(lane), part)).collect();
         let by_lane = threads.iter().enumerate().map(|(number, thread)| (thread.lane, number)).collect();
@@ -215,10 +209,14 @@ impl<'a> Family<'a> {
         family.connected =
             asked.into_iter().filter_map(|(object, lane)| Some((object, family.thread_of(lane)?))).collect();
         family.find_remote_polls();
+        family.find_traced_servers();
         family.find_polls();
+        family.find_awaited_files(&made_files);
         family.find_ready_messages();
+        family.find_made_pieces();
         family.find_output_of_programs();
         family.find_shared_locks();
+        family.find_mutual_locks();
         family.find_interpreter_locks();
         family.find_idle_holders();
         family.communicators = family.find_communicators();
@@ -299,6 +297,50 @@ impl<'a> Family<'a> {
         (first - *item).max(born)
     }
 
+    /// Returns when a process sent its first message.
+    pub fn first_given(&self, proc: u32) -> Option<i64> {
+        let threads = self.threads_of(proc).map(|thread| &self.threads[thread]);
+        let gives = |step: &&Step| step.kind == StepKind::Give && step.object.id != 0;
+        threads.filter_map(|thread| thread.steps.iter().find(gives)).map(|step| step.start).min()
+    }
+
+    /// Returns `true` if Python started a process that imports its modules itself.
+    pub fn is_spawned(&self, proc: u32) -> bool {
+        self.processes[proc as usize].command.as_deref().is_some_and(|command| command.contains(SPAWNED))
+    }
+
+    /// Returns `true` if a process took the place of a sibling that had ended, or a sibling took its place.
+    fn is_restarted(&self, proc: u32) -> bool {
+        let life = |proc: u32| {
+            let first = self.first_thread(proc).filter(|_| self.given.contains_key(&proc))?;
+            Some((self.threads[first].born, self.threads[first].last))
+        };
+        let Some((born, last)) = life(proc) else { return false };
+        let siblings = (0..self.processes.len() as u32)
+            .filter(|other| *other != proc && self.parents[*other as usize] == self.parents[proc as usize]);
+        siblings.filter_map(life).any(|(from, to)| to < born || from > last)
+    }
+
+    /// Returns how much longer than usual a process works on its first item, which it began at a timestamp: it opens its data
+    /// first. Zero if that is not much.
+    pub fn prepares(&self, proc: u32, from: i64) -> i64 {
+        let Some(first) = self.first_thread(proc).map(|thread| &self.threads[thread]) else { return 0 };
+        let gives = |step: &&Step| step.kind == StepKind::Give && step.object.id != 0 && step.start > from;
+        let threads = self.threads_of(proc).map(|thread| &self.threads[thread]);
+        let mut given: Vec<i64> =
+            threads.flat_map(|thread| thread.steps.iter().filter(gives)).map(|step| step.start).collect();
+        given.sort_unstable();
+        given.dedup_by(|next, last| *next - *last < NEXT_NS);
+        let mut works: Vec<i64> = given.windows(2).map(|pair| first.worked(pair[0], pair[1])).collect();
+        if works.len() < ITEMS_MIN || !self.is_restarted(proc) {
+            return 0;
+        }
+        let middle = works.len() / 2;
+        let (_, usual, _) = works.select_nth_unstable(middle);
+        let more = first.worked(from, given[0]) - *usual;
+        if more > PREPARES_NS.max(PREPARES * *usual) { more } else { 0 }
+    }
+
     /// Returns `true` if a process sends messages to another one.
     pub fn sends(&self, from: u32, to: u32) -> bool {
         let is_taken = |object: &u64| self.takers.get(object).is_some_and(|takers| takers.contains(&to));
@@ -313,15 +355,14 @@ impl<'a> Family<'a> {
     /// Returns the threads that exchange messages with other ranks alongside the first thread of their process, and those
     /// that such a thread wakes.
     fn find_communicators(&self) -> BTreeSet<usize> {
-        let is_rank = |proc: u32, other: u32| {
-            let [own, other] = [proc, other].map(|proc| &self.processes[proc as usize]);
-            own.rank.is_some() && other.rank.is_some() && own.rank != other.rank || are_alike(own, other)
-        };
         let mut known: HashMap<(u32, u64), bool, RandomState> = HashMap::default();
         let mut is_from_rank = |proc: u32, object: u64| {
             let is_peer = |give: &Give| {
                 let other = self.threads[give.thread].lane.proc;
-                other != proc && !self.is_below(other, proc) && !self.is_below(proc, other) && is_rank(proc, other)
+                other != proc
+                    && !self.is_below(other, proc)
+                    && !self.is_below(proc, other)
+                    && self.are_ranks(proc, other)
             };
             let given = || self.gives.get(&object).is_some_and(|list| list.iter().any(is_peer));
             *known.entry((proc, object)).or_insert_with(given)
@@ -329,8 +370,9 @@ impl<'a> Family<'a> {
         let others = (0..self.threads.len()).filter(|&thread| !self.threads[thread].is_first);
         let mut talks = |thread: &usize| {
             let thread = &self.threads[*thread];
-            let mut taken = thread.takes().filter(|step| step.object.network);
-            taken.any(|step| is_from_rank(thread.lane.proc, step.object.id))
+            let is_message = |step: &&Step| matches!(step.kind, StepKind::Take | StepKind::Give) && step.amount > 0;
+            let mut messages = thread.steps.iter().filter(is_message).filter(|step| step.object.network);
+            messages.any(|step| is_from_rank(thread.lane.proc, step.object.id))
         };
         let direct: BTreeSet<usize> = others.filter(|thread| talks(thread)).collect();
         let procs: BTreeSet<u32> = direct.iter().map(|&thread| self.threads[thread].lane.proc).collect();
@@ -544,39 +586,6 @@ impl<'a> Family<'a> {
         program.is_some_and(|program| program.starts_with("python"))
     }
 
-    /// Finds interpreter locks: conditions for which threads wait with a timeout and which they also signal. Only
-    /// Python's interpreter lock combines both repeatedly with such a short timeout.
-    fn find_interpreter_locks(&mut self) {
-        let mut waits: BTreeMap<(u32, u64), TimedWaits> = BTreeMap::new();
-        for thread in &self.threads {
-            for step in thread.steps.iter().filter(|step| step.kind == StepKind::TimedWait && step.object.id != 0) {
-                let waits = waits.entry((thread.lane.proc, step.object.id)).or_default();
-                add_new(&mut waits.waiters, thread.lane.tid);
-                add_new(&mut waits.wakers, step.waker);
-                waits.all += 1;
-                let ns = step.end - step.start;
-                waits.short += (ns <= SWITCH_NS) as u64;
-                waits.ns += ns;
-                waits.long_ns += if ns > SWITCH_LATE_NS { ns } else { 0 };
-            }
-        }
-        let is_lock = |proc: u32, waits: &TimedWaits| {
-            let is_mutual = waits.waiters.iter().any(|waiter| waits.wakers.contains(waiter));
-            is_mutual || self.is_python(proc) && 10 * waits.short >= 9 * waits.all && 10 * waits.long_ns < waits.ns
-        };
-        let locks: BTreeSet<(u32, u64)> =
-            waits.iter().filter(|((proc, _), waits)| is_lock(*proc, waits)).map(|(lock, _)| *lock).collect();
-        for thread in &mut self.threads {
-            let is_its = |object: u64| locks.contains(&(thread.lane.proc, object));
-            let steps = thread.steps.iter().enumerate();
-            let gil: Vec<_> = steps
-                .filter(|(_, step)| step.kind == StepKind::TimedWait && step.object.id != 0 && is_its(step.object.id))
-                .map(|(at, _)| (at, Part::Gil))
-                .collect();
-            thread.reclassify(&gil);
-        }
-    }
-
     /// Finds waits for several objects that a server ended: a remote peer of another kind, unlike ranks, which are
     /// alike.
     fn find_remote_polls(&mut self) {
@@ -600,10 +609,83 @@ impl<'a> Family<'a> {
         }
     }
 
+    /// Finds waits for messages from a server in the trace, whose work explains them: another process that is not a rank.
+    fn find_traced_servers(&mut self) {
+        for number in 0..self.threads.len() {
+            let thread = &self.threads[number];
+            let mut known: BTreeMap<u32, bool> = BTreeMap::new();
+            let mut is_server = |act: Act| {
+                let [own, other] = [thread.lane.proc, self.threads[act.thread].lane.proc];
+                own != other && *known.entry(other).or_insert_with(|| !self.are_peers(own, other))
+            };
+            let is_served = |&at: &usize| {
+                let step = &thread.steps[at];
+                let waits = matches!(step.kind, StepKind::Take | StepKind::Poll | StepKind::Wait) && !step.timed_out;
+                let is_long = step.end - step.start >= WAIT_NS && step.object.id != 0;
+                waits && is_long && self.giver(number, step.object.id, step.start, step.end).is_some_and(&mut is_server)
+            };
+            let network = (0..thread.steps.len()).filter(|&at| thread.class[at] == Part::Network);
+            let served: Vec<_> = network.filter(is_served).map(|at| (at, Part::Idle)).collect();
+            self.threads[number].reclassify(&served);
+        }
+    }
+
+    /// Returns `true` if a process answers requests on connections that it accepts, other than those of ranks.
+    pub fn answers(&self, proc: u32) -> bool {
+        if self.communicators.iter().any(|thread| self.threads[*thread].lane.proc == proc) {
+            return false;
+        }
+        let steps = || self.threads_of(proc).flat_map(|thread| &self.threads[thread].steps);
+        let asks = |object: u64| {
+            let askers = self.givers(object).into_iter().map(|thread| self.threads[thread].lane.proc);
+            askers.filter(|asker| *asker != proc).all(|asker| !self.are_peers(proc, asker))
+        };
+        let accepted: BTreeSet<u64> =
+            steps().filter(|step| step.kind == StepKind::Accept).map(|step| step.object.id).collect();
+        let accepted: BTreeSet<u64> = accepted.into_iter().filter(|object| asks(*object)).collect();
+        // A message may take several calls.
+        let mut last: BTreeMap<u64, StepKind> = BTreeMap::new();
+        let (mut asked, mut answered) = (0, 0);
+        for step in steps().filter(|step| matches!(step.kind, StepKind::Take | StepKind::Give)) {
+            if accepted.contains(&step.object.id) && last.insert(step.object.id, step.kind) != Some(step.kind) {
+                asked += u64::from(step.kind == StepKind::Take);
+                answered += u64::from(step.kind == StepKind::Give);
+            }
+        }
+        // A child of a server may answer.
+        let accepts = steps().any(|step| step.kind == StepKind::Accept);
+        let receives = steps().any(|step| step.kind == StepKind::Take && step.object.id != 0 && step.amount > 0);
+        accepts && !receives || !accepted.is_empty() && 2 * answered >= asked
+    }
+
     /// Returns `true` if a process runs another program that its parent started.
     pub fn is_program_of(&self, proc: u32, parent: u32) -> bool {
         let program = |proc: u32| self.processes.get(proc as usize).and_then(|process| process.program.as_deref());
         self.parents[proc as usize] == Some(parent) && program(proc).is_some_and(|own| Some(own) != program(parent))
+    }
+
+    /// Returns `true` if two processes are different ranks of a job, or may be.
+    pub fn are_ranks(&self, one: u32, other: u32) -> bool {
+        let [one, other] = [one, other].map(|proc| &self.processes[proc as usize]);
+        one.rank.is_some() && other.rank.is_some() && one.rank != other.rank || are_alike(one, other)
+    }
+
+    /// Returns `true` if two processes are different ranks of a job, or may be, and neither supplies the other.
+    pub fn are_peers(&self, one: u32, other: u32) -> bool {
+        let [rank, other_rank] = [one, other].map(|proc| self.processes[proc as usize].rank);
+        let is_known = rank.is_some() && other_rank.is_some();
+        self.are_ranks(one, other) && (is_known || !self.supplies(one, other) && !self.supplies(other, one))
+    }
+
+    /// Returns `true` if two processes run one program, or one script, with any arguments.
+    pub fn are_of_one_program(&self, one: u32, other: u32) -> bool {
+        let words = |proc: u32| {
+            let process = self.processes.get(proc as usize)?;
+            Some((process.program.as_deref()?, process.command.as_deref()?.split_whitespace().take(2).last()?))
+        };
+        let [one, other] = [one, other].map(words);
+        let is_script = one.is_some_and(|(program, _)| program.starts_with("python"));
+        one.zip(other).is_some_and(|(one, other)| one.0 == other.0 && (!is_script || one.1 == other.1))
     }
 
     /// Returns `true` if a program that a thread's process started sends messages through an object.
@@ -651,6 +733,13 @@ impl<'a> Family<'a> {
         }
     }
 
+    /// Adds messages that no call sent: threads act on an object for which another thread waits.
+    pub(super) fn add_gives(&mut self, object: u64, acts: &[Act]) {
+        let gives = self.gives.entry(object).or_default();
+        gives.extend(acts.iter().map(|act| Give { start: act.at, end: act.at, thread: act.thread }));
+        gives.sort_by_key(|give| give.start);
+    }
+
     /// Finds messages that were sent before they were received: no thread waited for them.
     fn find_ready_messages(&mut self) {
         for number in 0..self.threads.len() {
@@ -673,20 +762,28 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Finds shared semaphores that are used as locks: the thread that posts them has usually taken them before.
-    fn find_shared_locks(&mut self) {
-        let mut posts: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
-        for step in self.threads.iter().flat_map(|thread| &thread.steps).filter(|step| step.kind == StepKind::Post) {
-            let [all, by_taker] = posts.entry(step.object.id).or_default();
-            (*all, *by_taker) = (*all + 1, *by_taker + step.is_lock as u64);
-        }
-        let is_lock = |object: u64| posts.get(&object).is_some_and(|[all, by_taker]| 10 * by_taker >= 8 * all);
-        for thread in &mut self.threads {
-            let steps = thread.steps.iter().enumerate();
-            let waits = steps.filter(|(_, step)| step.kind == StepKind::Wait && step.shared);
-            let locks = waits.filter(|(_, step)| is_lock(step.object.id));
-            let locks: Vec<_> = locks.map(|(at, _)| (at, Part::Lock)).collect();
-            thread.reclassify(&locks);
+    /// Finds pieces of a stream that another thread made one by one: the receiver waited for each, unlike for the rest of a
+    /// message that was sent at once.
+    fn find_made_pieces(&mut self) {
+        for number in 0..self.threads.len() {
+            let thread = &self.threads[number];
+            let is_made = |&at: &usize| {
+                let step = &thread.steps[at];
+                if step.kind != StepKind::Take || step.object.id == 0 || step.end - step.start < WAIT_NS {
+                    return false;
+                }
+                let Some(list) = self.gives.get(&step.object.id) else { return false };
+                let from = list.partition_point(|give| give.start < step.start);
+                let given = list[from..].first().filter(|give| give.start <= step.end && give.thread != number);
+                let before = list[..from].last();
+                let worked = |give: &Give, before: &Give| {
+                    before.thread == give.thread && self.threads[give.thread].worked(before.end, give.start) >= PIECE_NS
+                };
+                given.zip(before).is_some_and(|(give, before)| worked(give, before))
+            };
+            let passed = (0..thread.steps.len()).filter(|&at| thread.class[at] == Part::HandOver);
+            let made: Vec<_> = passed.filter(is_made).map(|at| (at, Part::Idle)).collect();
+            self.threads[number].reclassify(&made);
         }
     }
 
@@ -766,10 +863,4 @@ fn ends(timelines: &Timelines, processes: &[Process]) -> HashMap<u64, u64, Rando
         }
     }
     ends
-}
-
-fn add_new(list: &mut Vec<i32>, value: i32) {
-    if value != 0 && !list.contains(&value) {
-        list.push(value);
-    }
 }

@@ -8,13 +8,19 @@
 //! explain      from a wait back to the work that set the pace
 //! family       relations between all threads
 //! polls        threads that look for messages between sleeps
+//! awaited_files  threads that look for files between sleeps, and those that make files
+//! file_waits   waits for files as messages of the threads that made them
+//! locks        objects that are locks: files', shared, Python's interpreter
 //! thread       one thread's time, divided
 //! timeline     activity of each thread, collected while a trace is read
 //! parts        the causes of a wait, as exact sums
 //! ```
 
+pub mod awaited_files;
 pub mod explain;
 pub mod family;
+mod file_waits;
+mod locks;
 pub mod messages;
 pub mod parts;
 pub mod passes;

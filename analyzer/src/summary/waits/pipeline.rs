@@ -44,6 +44,9 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
         measured_ns: (waits.to - waits.from) as f64,
         ..Pipeline::default()
     };
+    if polls_for_locks(family, &passes) {
+        return Err("readers sleep until a lock is free, and more or faster readers would change how long".into());
+    }
     let locks = locks(family, &passes);
     let mut walk = Walk { family, waits, trainer, is_counted, locks, usual_hold: 0 };
     let mut holds: Vec<i64> =
@@ -71,6 +74,23 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
     found.reads = reads(family, &passes);
     found.wait_ns = found.waited_ns();
     Ok(found)
+}
+
+/// Sleeps before attempts to get a lock, as a share of the time in which batches are made, that a replay cannot ignore.
+const POLLED_LOCKS: f64 = 0.05;
+
+/// Returns `true` if readers spend much of their time asleep until a lock is free.
+fn polls_for_locks(family: &Family, passes: &[PassMade]) -> bool {
+    let (mut slept, mut made) = (0, 0);
+    for production in passes.iter().flat_map(|pass| &pass.productions) {
+        let thread = &family.threads[production.thread];
+        let from = thread.steps.partition_point(|step| step.end <= production.begin);
+        let steps = (from..thread.steps.len()).take_while(|&at| thread.steps[at].start < production.end);
+        let sleeps = steps.filter(|&at| thread.steps[at].kind == StepKind::Sleep && thread.class[at] == Part::Lock);
+        slept += sleeps.map(|at| thread.steps[at].end - thread.steps[at].start).sum::<i64>();
+        made += production.end - production.begin;
+    }
+    slept as f64 > POLLED_LOCKS * made as f64
 }
 
 /// Returns the number of objects through which batches arrived repeatedly.

@@ -33,6 +33,8 @@ pub struct Thread {
     /// Time in calls on stored files, and the part of it in writes.
     pub stored_ns: i64,
     pub written_ns: i64,
+    /// Files that it made.
+    pub files_made: usize,
     /// `true` if the kernel's counters show its CPU time.
     pub is_counted: bool,
     /// Page faults of its work on mapped files; `None` if the trace has no counters of the kernel.
@@ -109,6 +111,7 @@ impl Thread {
             reads: part.reads,
             stored_ns: part.stored_ns,
             written_ns: part.written_ns,
+            files_made: part.made_files.len(),
         }
         .divided(&part.usage)
     }

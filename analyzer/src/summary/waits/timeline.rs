@@ -120,10 +120,28 @@ pub struct Sent {
     pub signal: u8,
 }
 
+/// A call that made a file, or renamed one.
+#[derive(Clone, Copy, Debug)]
+pub struct MadeFile {
+    pub ts: i64,
+    pub file: FileMade,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileMade {
+    /// Its object.
+    New(u64),
+    /// A file that got a new name: the hash of the directory in which it was.
+    Renamed(u64),
+}
+
 /// The parts of one thread's timeline.
 #[derive(Default, Debug)]
 pub struct ThreadPart {
     pub steps: Vec<Step>,
+    /// Files that it made, and the directories of the missing files that it looked for, by object.
+    pub made_files: Vec<MadeFile>,
+    pub missing_in: Vec<(u64, u64)>,
     pub usage: Vec<Usage>,
     /// Spans in which it waits for its next batch.
     pub fetches: Vec<Interval>,
@@ -155,6 +173,10 @@ pub struct TimelinePart {
     memory_from: Option<i64>,
     /// `true` if a lock on a file was refused since the last step.
     is_refused: bool,
+    /// The object of the missing file that the last call looked for, and of the file that the last sleep was for; zero if none.
+    missing: u64,
+    awaited: u64,
+    missing_file: u32,
     /// Number of steps before this part, and the end of the last step in it.
     before: usize,
     stepped: i64,
@@ -171,6 +193,9 @@ pub const STEPS_MAX: usize = 1 << 23;
 const STORED_NS: i64 = 50_000;
 const READS_MAX: usize = 1 << 12;
 
+/// Maximum number of files per thread that it made.
+const MADE_MAX: usize = 1 << 16;
+
 impl TimelinePart {
     /// Starts with a thread's events; `first` is the start of the first one.
     pub fn begin(&mut self, lane: LaneId, first: i64) {
@@ -184,6 +209,7 @@ impl TimelinePart {
         (self.cursor, self.storage, self.memory, self.stepped) = (i64::MIN, 0, 0, i64::MIN);
         self.memory_from = None;
         self.is_refused = false;
+        (self.missing, self.awaited) = (0, 0);
     }
 
     /// Adds a call on a stored file, or on batch shared memory; `makes` is `true` if it allocates that memory, which is
@@ -217,6 +243,46 @@ impl TimelinePart {
         self.is_refused = true;
     }
 
+    /// Notes that a call looked for a file and did not find it, by its number and the hash of its name.
+    #[inline(always)]
+    pub fn missed_file(&mut self, file: u32, hash: u64) {
+        (self.missing, self.missing_file) = (file_object(hash), file);
+    }
+
+    /// Before a sleep, sets the directory of the missing file that the last call looked for: the hash of its name, by the
+    /// number of the file.
+    pub fn sleeps_for_file(&mut self, folder: impl FnOnce(u32) -> u64) {
+        let missing_in = &mut self.threads[self.at].1.missing_in;
+        let is_new = missing_in.last().is_none_or(|(last, _)| *last != self.missing);
+        if self.missing != 0 && is_new && missing_in.len() < MADE_MAX {
+            missing_in.push((self.missing, folder(self.missing_file)));
+        }
+    }
+
+    /// Returns `true` if the thread slept since it looked for this file, which was missing.
+    #[inline(always)]
+    pub fn awaits_file(&self, hash: u64) -> bool {
+        self.awaited != 0 && self.awaited == file_object(hash)
+    }
+
+    /// Notes that a call found the file for which the thread had slept.
+    pub fn found_file(&mut self) {
+        let awaited = std::mem::take(&mut self.awaited);
+        let steps = &mut self.threads[self.at].1.steps;
+        let sleep = steps.iter_mut().rev().find(|step| step.kind != StepKind::Edge);
+        if let Some(sleep) = sleep.filter(|step| step.kind == StepKind::Sleep && step.object.id == awaited) {
+            sleep.amount = FOUND;
+        }
+    }
+
+    /// Notes that a call made a file.
+    pub fn made_file(&mut self, ts: i64, file: FileMade) {
+        let made = &mut self.threads[self.at].1.made_files;
+        if made.len() < MADE_MAX {
+            made.push(MadeFile { ts, file });
+        }
+    }
+
     /// Adds a step; a call within the previous step is not a separate step.
     pub fn step(&mut self, step: Step) {
         if step.end > step.start && step.start < self.stepped {
@@ -232,7 +298,19 @@ impl TimelinePart {
         self.stepped = self.cursor;
         let is_lock = step.is_lock || self.is_refused && step.kind == StepKind::Sleep;
         self.is_refused &= step.kind == StepKind::Edge;
-        self.threads[self.at].1.steps.push(Step { start, storage, memory, memory_from, is_lock, ..step });
+        let object = self.object_of_step(&step);
+        self.threads[self.at].1.steps.push(Step { start, storage, memory, memory_from, is_lock, object, ..step });
+    }
+
+    /// Returns the object of a step. That of a sleep after a look for a file is the file.
+    fn object_of_step(&mut self, step: &Step) -> Object {
+        match step.kind {
+            StepKind::Edge => return step.object,
+            StepKind::Sleep => self.awaited = std::mem::take(&mut self.missing),
+            _ => (self.missing, self.awaited) = (0, 0),
+        }
+        let is_look = step.kind == StepKind::Sleep && self.awaited != 0;
+        if is_look { Object { id: self.awaited, network: false } } else { step.object }
     }
 
     /// Removes steps within a call that started before them: they are part of that call.
@@ -345,10 +423,24 @@ enum Tag {
     Eventfd,
     Network,
     Host,
+    File,
+}
+
+/// The amount of a sleep after which the file that the thread had looked for was there.
+pub const FOUND: i64 = 1;
+
+/// Returns the object of a file that a thread looks for.
+pub fn file_object(hash: u64) -> u64 {
+    tagged(Tag::File, hash)
 }
 
 fn tagged(tag: Tag, id: u64) -> u64 {
     id & (u64::MAX >> 8) | (tag as u64) << 56
+}
+
+/// Returns `true` for the object of a file that a thread looks for.
+pub fn is_file_object(id: u64) -> bool {
+    id >> 56 == Tag::File as u64
 }
 
 /// Returns the object of a file that is not a stored file, by its name.
@@ -393,10 +485,13 @@ impl Timelines {
             thread.peers.append(&mut piece.peers);
             thread.collected.append(&mut piece.collected);
             thread.sent.append(&mut piece.sent);
+            thread.made_files.append(&mut piece.made_files);
+            thread.missing_in.append(&mut piece.missing_in);
             thread.reads.append(&mut piece.reads);
             thread.stored_ns += piece.stored_ns;
             thread.written_ns += piece.written_ns;
             thread.reads.truncate(READS_MAX);
+            thread.made_files.truncate(MADE_MAX);
             thread.first = [thread.first, piece.first].into_iter().flatten().min();
         }
     }

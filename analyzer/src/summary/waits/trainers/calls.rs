@@ -64,7 +64,7 @@ impl Trainer<'_, '_> {
         let maker = |act: Act| self.explainer.maker(act).0;
         let by_maker = self.ended_waits(|a, b| self.maker_key(maker(a)) == self.maker_key(maker(b)));
         let own = self.own_workers(&by_maker);
-        let is_own = |act: Act| self.is_consumer(act) || self.is_own_worker(&own, maker(act));
+        let is_own = |act: Act| self.is_consumer(act) || self.does_own_work(&own, act, maker(act));
         let ended = self.ended_waits(|a, b| is_own(a) == is_own(b));
         let mut readers = self.readers(&ended, &own);
         let (mut waits, stops) = self.explained(&ended, &own, &readers);
@@ -93,8 +93,10 @@ impl Trainer<'_, '_> {
         }
         let messages = messages as u64;
         // A program that sends a single ready message makes no batches.
-        let by_reader =
-            |wait: &&Wait| readers.is_empty() || wait.maker.is_none_or(|maker| readers.contains(&self.reader(maker)));
+        let is_reader = |lane: LaneId| readers.contains(&self.reader(lane));
+        // A reader may get its data from another program.
+        let delivers = |wait: &Wait| wait.acts.first().is_some_and(|act| is_reader(act.lane));
+        let by_reader = |wait: &&Wait| readers.is_empty() || wait.maker.is_none_or(is_reader) || delivers(wait);
         let from = data().filter(by_reader).map(|wait| wait.start).chain(takes.iter().map(|take| take.start)).min()?;
         let from = self.prepared_until(&data().collect::<Vec<_>>()).unwrap_or(from);
         let ends = data().filter(by_reader).map(|wait| wait.end).filter(|end| stops_are_waits || !stops.contains(end));
@@ -153,6 +155,7 @@ impl Trainer<'_, '_> {
         for wait in ended {
             let kind = match wait.by {
                 Ender::Timer => continue,
+                Ender::Nobody if self.lacks_interpreter(wait) => continue,
                 Ender::Dead(act) => {
                     waits.push(self.dead_time(wait.start, wait.end, act));
                     continue;
@@ -170,6 +173,13 @@ impl Trainer<'_, '_> {
             waits.push(self.explain(wait.start, wait.end, kind, wait.by));
         }
         (waits, stops)
+    }
+
+    /// Returns `true` for a wait in which the trainer mostly waited for the interpreter: another thread's item was
+    /// not missing.
+    fn lacks_interpreter(&self, wait: &Ended) -> bool {
+        let gil = self.family.threads[self.thread].composition(wait.start, wait.end).get(Part::Gil);
+        2 * gil > wait.end - wait.start
     }
 
     /// Returns the kind of a wait that a thread of the trainer's process, or one below it, ended.
@@ -248,16 +258,19 @@ impl Trainer<'_, '_> {
         (end - start >= GIVEN_UP_NS).then_some(wait)
     }
 
-    /// Returns the waits for locks that other threads than its readers held, with the work of those threads.
+    /// Returns the waits for locks with the work of the threads that held them. A reader holds the lock of a queue for a
+    /// short time only, and works while it holds another one.
     pub(super) fn locked(&self, waits: &[Wait], readers: &BTreeSet<LaneId>) -> Vec<Wait> {
         let own = &self.family.threads[self.thread];
         let locks = (0..own.steps.len()).filter(|&at| own.class[at] == Part::Lock);
         let locked = locks.filter_map(|at| {
             let (step, holder) = (&own.steps[at], self.family.ender(self.thread, at).act()?);
-            let is_other = !readers.contains(&self.reader_of(holder)) && self.relation(&holder) != Relation::Stranger;
             let ns = step.end - step.start;
-            let did =
-                self.family.threads[holder.thread].composition(step.start, step.end).relabel(Part::Idle, Part::Lock);
+            let did = self.family.threads[holder.thread].composition(step.start, step.end);
+            let worked = did.without(Part::Idle).without(Part::Lock).without(Part::HandOver).sum();
+            let is_other = !readers.contains(&self.reader_of(holder)) || ns >= WORK_NS && 2 * worked >= ns;
+            let is_other = is_other && self.relation(&holder) != Relation::Stranger;
+            let did = did.relabel(Part::Idle, Part::Lock);
             let parts = did.scaled(ns).unwrap_or(Parts::of(Part::Lock, ns));
             (is_other && ns >= WAIT_NS && is_between(waits, step)).then(|| Wait {
                 kind: WaitKind::Lock,
@@ -414,12 +427,20 @@ impl Trainer<'_, '_> {
             (WaitKind::Data | WaitKind::OwnWork, Ender::Thread(act) | Ender::Exit(act)) => {
                 let found = self.explainer.explain(start, end, act);
                 let (maker, limiter) = (found.maker.map(lane), found.limiter.map(lane));
-                Wait { start, end, kind, maker, limiter, depth: found.depth, acts, parts: found.parts }
+                // The item was there while the trainer itself waited for the interpreter.
+                let gil = family.threads[self.thread].composition(start, end).get(Part::Gil);
+                let rest = found.parts.scaled(end - start - gil).unwrap_or_default();
+                let parts = if gil > 0 { rest + Parts::of(Part::Gil, gil) } else { found.parts };
+                Wait { start, end, kind, maker, limiter, depth: found.depth, acts, parts }
             }
             (_, by) => {
-                let maker = by.act().map(|act| lane(self.explainer.maker(act).0.thread));
+                let maker = by.act().map(|act| self.explainer.maker(act).0.thread);
                 let part = if kind == WaitKind::Peer { Part::Network } else { Part::Unknown };
-                Wait { start, end, kind, maker, limiter: None, depth: 0, acts, parts: Parts::of(part, end - start) }
+                let did = maker.filter(|_| kind == WaitKind::Peer).and_then(|maker| {
+                    family.threads[maker].composition(start, end).relabel(Part::Idle, part).scaled(end - start)
+                });
+                let parts = did.unwrap_or(Parts::of(part, end - start));
+                Wait { start, end, kind, maker: maker.map(lane), limiter: None, depth: 0, acts, parts }
             }
         }
     }

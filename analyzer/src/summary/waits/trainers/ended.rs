@@ -12,6 +12,9 @@ const PIECE: i64 = 1 << 12;
 const PIECES_NS: i64 = 20_000_000;
 const PIECES_NS_PER_BYTE: i64 = 1;
 
+/// A thread asks again for the interpreter within this time if others did not give it up.
+const REGAINED_NS: i64 = 100_000;
+
 /// A request after a wait belongs to the awaited item if it takes less than one part in this many of the wait.
 const DELIVERY_PART: i64 = 4;
 
@@ -25,9 +28,16 @@ pub(super) struct Ended {
     pub(super) next: i64,
     /// Object from which it received bytes last.
     pub(super) object: Object,
+    /// `true` if it includes the wait for the interpreter after its last call.
+    pub(super) regained: bool,
 }
 
 impl Ended {
+    pub(super) fn of(step: &Step) -> Ended {
+        let Step { start, end, object, .. } = *step;
+        Ended { start, end, by: Ender::Nobody, bytes: 0, next: end, object, regained: false }
+    }
+
     /// Merges a wait that continues this one.
     fn go_on(&mut self, next: Ended) {
         *self = Ended { start: self.start, bytes: self.bytes + next.bytes, ..next };
@@ -67,7 +77,7 @@ impl Trainer<'_, '_> {
             let is_other = |next: &&Step| !matches!(next.kind, StepKind::Post | StepKind::Edge);
             let next = thread.steps[at + 1..].iter().find(is_other);
             let next = next.map_or(step.end, |next| next.start);
-            let wait = Ended { start: step.start, end: step.end, by, bytes, next, object: step.object };
+            let wait = Ended { by, bytes, next, ..Ended::of(step) };
             // Between chunks of one message, a thread may have to allocate space for it. It does nothing else.
             let is_chunk = |chunk: &Step| chunk.object == step.object && chunk.amount >= PIECE;
             let is_piece = |last: &Ended| step.object == last.object && is_chunk(step) && between.iter().all(is_chunk);
@@ -77,7 +87,13 @@ impl Trainer<'_, '_> {
             };
             let last = found.last_mut().filter(|last| thread.worked(last.end, step.start) < pause(last));
             match last {
-                Some(last) if thread.class[at] == Part::Gil => last.end = step.end,
+                // Later waits are part of its work on the item.
+                Some(last)
+                    if thread.class[at] == Part::Gil && (!last.regained || step.start - last.end < REGAINED_NS) =>
+                {
+                    (last.end, last.regained) = (step.end, true);
+                }
+                Some(_) if thread.class[at] == Part::Gil => {}
                 Some(last) if self.is_same_delivery(last, &by, step) => last.go_on(Ended { by: last.by, ..wait }),
                 Some(last) if self.goes_on(&last.by, &by, &have_same_role) => last.go_on(wait),
                 _ if thread.class[at] == Part::Gil => {}

@@ -19,7 +19,7 @@ use super::family::{Act, Family, Killed};
 use super::parts::{Part, Parts};
 use super::pipeline::{Trained, pipeline};
 use super::thread::Faults;
-use super::timeline::Timelines;
+use super::timeline::{StepKind, Timelines};
 use crate::catalog::Process;
 use crate::filter::Filter;
 use crate::replay::pipeline::Pipeline;
@@ -97,6 +97,9 @@ pub struct TrainerWaits {
     /// Its own thread before the training.
     #[serde(default)]
     pub before: Parts,
+    /// Waits of its process for files that did not exist yet, during the training.
+    #[serde(default)]
+    pub file_waits: u64,
     /// `true` if its makers are processes below it, or threads that read at least as much as it does itself.
     #[serde(default)]
     pub is_supplied: bool,
@@ -215,7 +218,7 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
         return Waits { is_cut: true, ..Waits::default() };
     }
     let mut steps = timelines.threads.values().flat_map(|thread| &thread.steps);
-    let is_known = steps.any(|step| step.object.id != 0 || step.waker != 0);
+    let is_known = steps.any(|step| step.kind != StepKind::Sleep && step.object.id != 0 || step.waker != 0);
     let family = Family::new(timelines, processes);
     if !is_known {
         return Waits { killed: family.killed, ..Waits::default() };
@@ -228,6 +231,8 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
     for waits in &mut trainers {
         let makers = waits.makers().into_keys().filter_map(|lane| family.thread_of(lane));
         waits.faults = makers.filter_map(|maker| family.threads[maker].faults).reduce(|a, b| a + b);
+        let file_waits = family.file_waits(waits.lane.proc);
+        waits.file_waits = file_waits.filter(|step| step.start < waits.to && step.end > waits.from).count() as u64;
         waits.is_supplied = is_supplied(&family, waits);
         waits.outside = outside(&family, waits);
         waits.before = before(&family, waits);
@@ -285,9 +290,17 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
         })
         .collect();
     let found = if found.is_empty() { beside_first(family, may_train) } else { found };
-    let from_outside =
-        || firsts_of(family, may_train).filter_map(|first| Trainer::new(family, first).by_messages_from_outside());
-    let found = if found.is_empty() { from_outside().collect() } else { found };
+    // A launcher only waits for its children, which may wait for other programs.
+    let found = match found.iter().all(|trainer| trainer.works < STEPS_MIN) {
+        true => {
+            let is_new = |first: &usize| found.iter().all(|trainer| trainer.lane != family.threads[*first].lane);
+            let others = firsts_of(family, may_train).filter(is_new);
+            let others = others.filter_map(|first| Trainer::new(family, first).by_messages_from_outside());
+            let others: Vec<_> = others.collect();
+            found.into_iter().chain(others).collect()
+        }
+        false => found,
+    };
     // A process below another trainer makes items for it, even if it receives items from other processes in turn.
     let rank = |lane: LaneId| family.processes[lane.proc as usize].rank;
     let has_rank = |lane: LaneId| rank(lane).is_some();
@@ -313,7 +326,12 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
         !has_rank(trainer.lane)
             && found.iter().any(|other| other.lane.proc != own && family.supplies(own, other.lane.proc))
     };
-    let makes = |trainer: &&TrainerWaits| serves(trainer) || supplies(trainer);
+    // A server does not train, if there is another trainer.
+    let is_server = |trainer: &TrainerWaits| {
+        let own = trainer.lane.proc;
+        !has_rank(trainer.lane) && found.iter().any(|other| other.lane.proc != own) && family.answers(own)
+    };
+    let makes = |trainer: &&TrainerWaits| serves(trainer) || supplies(trainer) || is_server(trainer);
     let others: Vec<LaneId> = found.iter().filter(makes).map(|trainer| trainer.lane).collect();
     // A launcher waits for its ranks.
     let launches = |lane: LaneId| {
@@ -390,6 +408,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
             own_storage,
             outside,
             before,
+            file_waits: 0,
             is_supplied,
             faults,
             readers,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::family::{Act, Ender};
 use super::super::parts::Part;
 use super::ended::Ended;
-use super::{Trainer, WAITS_MIN};
+use super::{Trainer, WAITS_MIN, WORK_NS};
 use crate::summary::tree::{LaneId, is_fork_server};
 
 /// A thread writes the trainer's output if its calls that write files take this many times as long as all others.
@@ -15,6 +15,11 @@ const WRITING: i64 = 4;
 /// least this many of ten waits.
 const REPLY_NS: i64 = 1_000_000;
 const REPLIES_OF_TEN: u64 = 8;
+
+/// It also does if that holds for this many of ten waits, and it works between waits for less than one part in this many of its work
+/// during waits: siblings hide whose request it works on.
+const SOME_REPLIES_OF_TEN: u64 = 4;
+const RESTING: i64 = 10;
 
 /// A maker that spends at least one part in this many of its work on files or a network reads for the trainer
 /// regardless.
@@ -48,7 +53,16 @@ impl Trainer<'_, '_> {
 
     /// Returns `true` if an act is one of another rank, or of a thread that communicates with others.
     pub(super) fn is_peer(&self, act: Act) -> bool {
-        self.family.communicators.contains(&act.thread) || self.relation(&act) == Relation::Stranger
+        let is_stranger = |thread: usize| self.relation_of(thread) == Relation::Stranger;
+        let maker = self.explainer.maker(act).0.thread;
+        let is_rank = |thread: usize| {
+            let other = self.family.threads[thread].lane.proc;
+            self.family.are_peers(self.lane().proc, other)
+        };
+        // A reader may get its data from another program.
+        self.family.communicators.contains(&act.thread)
+            || is_stranger(act.thread)
+            || is_stranger(maker) && is_rank(maker)
     }
 
     pub(super) fn relation(&self, act: &Act) -> Relation {
@@ -153,12 +167,24 @@ impl Trainer<'_, '_> {
             .map(|part| did.get(part))
             .iter()
             .sum::<i64>();
+        // Writing files is not reading.
+        let writes = 2 * thread.written_ns > thread.stored_ns;
+        let read = if writes { did.get(Part::PageFaults) + did.get(Part::Network) } else { read };
         READING_PART * read >= did.without(Part::Idle).sum() && read > 0
     }
 
-    /// Returns `true` if a thread of another process delivered an item at the trainer's request without making it.
+    /// Returns `true` if a thread of another process delivered an item at the trainer's request without making it: what it
+    /// sent came from the trainer, or it is a clerk.
     pub(super) fn is_delivery(&self, act: Act, maker: Act) -> bool {
-        maker.thread == self.thread && self.family.threads[act.thread].lane.proc != self.lane().proc
+        let is_other = self.family.threads[act.thread].lane.proc != self.lane().proc;
+        is_other && maker.thread == self.thread || self.is_clerk(act, maker)
+    }
+
+    /// Returns `true` if a thread of another process answers connections next to the main thread, which makes the items.
+    fn is_clerk(&self, act: Act, maker: Act) -> bool {
+        let thread = &self.family.threads[act.thread];
+        let is_other = thread.lane.proc != self.lane().proc;
+        is_other && maker.thread == act.thread && !thread.is_first && thread.accepts()
     }
 
     /// Returns the thread that stands for a maker: threads of another process are one maker, whichever of them sends.
@@ -175,13 +201,20 @@ impl Trainer<'_, '_> {
         for wait in waits {
             let Some(act) = wait.by.act() else { continue };
             let (maker, _) = self.explainer.maker(act);
-            if self.is_delivery(act, maker) {
+            let is_clerk = self.is_clerk(act, maker);
+            if self.is_delivery(act, maker) && !is_clerk {
                 continue;
             }
-            let is_own =
-                barriers.contains(&maker.thread) || self.is_reply(wait, maker) && !self.reads(maker, wait.start);
+            let is_reply = || self.is_reply(wait, maker) && !self.reads(maker, wait.start);
+            let is_own = !is_clerk && (barriers.contains(&maker.thread) || is_reply());
             let [all, own] = makers.entry(self.maker_key(maker)).or_default();
             (*all, *own) = (*all + 1, *own + is_own as u64);
+        }
+        for (maker, [all, own]) in &mut makers {
+            let is_unsure = 10 * *own < REPLIES_OF_TEN * *all && 10 * *own >= SOME_REPLIES_OF_TEN * *all;
+            if is_unsure && self.rests_between(waits, *maker) {
+                *own = *all;
+            }
         }
         let mut found: BTreeMap<Option<usize>, [u64; 2]> = BTreeMap::new();
         for (maker, [all, own]) in makers {
@@ -191,10 +224,35 @@ impl Trainer<'_, '_> {
         found.into_iter().map(|(maker, [all, own])| (maker, 10 * own >= REPLIES_OF_TEN * all)).collect()
     }
 
+    /// Returns `true` if the process of a maker works while the trainer waits, and hardly between the waits: it works on
+    /// request.
+    fn rests_between(&self, waits: &[Ended], maker: usize) -> bool {
+        let own = &self.family.threads[self.thread];
+        let proc = self.family.threads[maker].lane.proc;
+        let made = |from: i64, to: i64| {
+            let threads = self.family.threads_of(proc);
+            threads.map(|thread| self.family.threads[thread].worked(from, to)).max().unwrap_or(0)
+        };
+        let within: i64 = waits.iter().map(|wait| made(wait.start, wait.end)).sum();
+        let (mut worked, mut between) = (0, 0);
+        for pair in waits.windows(2).filter(|pair| pair[1].start - pair[0].end >= WORK_NS) {
+            let (from, to) = (pair[0].end, pair[1].start);
+            worked += own.worked(from, to);
+            between += made(from, to);
+        }
+        let has_time = 2 * worked > within;
+        proc != self.lane().proc && has_time && RESTING * between < within
+    }
+
     /// Returns whether a maker does the trainer's own work, judged separately or together with all makers that end few
     /// waits.
     pub(super) fn is_own_worker(&self, own: &BTreeMap<Option<usize>, bool>, maker: Act) -> bool {
         own.get(&Some(self.maker_key(maker))).or_else(|| own.get(&None)).copied().unwrap_or(false)
+    }
+
+    /// Returns whether an act does the trainer's own work. A thread that only delivers an item works for a reader.
+    pub(super) fn does_own_work(&self, own: &BTreeMap<Option<usize>, bool>, act: Act, maker: Act) -> bool {
+        !self.is_delivery(act, maker) && self.is_own_worker(own, maker)
     }
 
     /// Returns the threads alongside the trainer and processes below it that repeatedly make batches.
@@ -206,12 +264,13 @@ impl Trainer<'_, '_> {
                 continue;
             }
             let (maker, _) = self.explainer.maker(act);
-            let is_own = self.is_own_worker(own, maker);
-            let reader = if maker.thread == self.thread { act } else { maker };
+            let is_own = self.does_own_work(own, act, maker);
+            let is_far = self.relation_of(maker.thread) == Relation::Stranger;
+            let reader = if maker.thread == self.thread || is_far { act } else { maker };
             // A thread of the trainer's process that only forwards the trainer's input makes nothing.
             let is_echo =
                 reader.thread == self.thread || maker.thread == self.thread && self.relation(&act) != Relation::Child;
-            if self.relation(&act) != Relation::Stranger && !is_echo {
+            if self.relation_of(reader.thread) != Relation::Stranger && !is_echo {
                 let [all, owns] = ended.entry(self.reader_of(reader)).or_default();
                 (*all, *owns) = (*all + 1, *owns + is_own as usize);
             }

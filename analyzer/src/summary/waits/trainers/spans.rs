@@ -49,7 +49,7 @@ impl Trainer<'_, '_> {
             match &mut last {
                 Some(last) if self.is_same_delivery(last, &by, step) => last.end = step.end,
                 _ if by.act().is_none() => dead = if let Ender::Dead(act) = by { Some(act) } else { dead },
-                _ => last = Some(Ended { start, end: step.end, by, bytes: 0, next: step.end, object: step.object }),
+                _ => last = Some(Ended { start, by, ..Ended::of(step) }),
             }
         }
         match last {

@@ -4,7 +4,7 @@ use dlio_schemas::evidence::Counters;
 
 use super::*;
 use crate::batch::Usage;
-use crate::summary::waits::timeline::{Object, STEPS_MAX, Step, StepKind, ThreadPart, TimelinePart};
+use crate::summary::waits::timeline::{FileMade, Object, STEPS_MAX, Step, StepKind, ThreadPart, TimelinePart};
 
 const MS: i64 = 1_000_000;
 const TRAINER: LaneId = LaneId { proc: 0, tid: 1 };
@@ -508,4 +508,74 @@ fn responses_of_a_server_are_data_unless_they_are_smaller_than_the_requests() {
 fn a_server_that_waits_for_requests_does_not_train() {
     let accepts = step(StepKind::Accept, Object { id: 9, network: true }, 400, 410);
     assert!(requests(5_000, vec![accepts]).trainers.is_empty());
+}
+
+/// Returns the events of a trainer that looks for a file and sleeps 10 ms, three times in a row, and then works for 10 ms.
+fn looks_for_files(lane: LaneId, hash: u64) -> TimelinePart {
+    let mut part = TimelinePart::default();
+    part.begin(lane, 0);
+    for i in 0..8 {
+        for at in [40 * i, 40 * i + 10, 40 * i + 20] {
+            part.missed_file(1, hash);
+            part.sleeps_for_file(|_| 77);
+            part.step(Step { amount: 0, ..step(StepKind::Sleep, Object::default(), at, at + 10) });
+        }
+        assert!(part.awaits_file(hash) && !part.awaits_file(hash + 1));
+        part.found_file();
+    }
+    part
+}
+
+#[test]
+fn a_file_that_another_program_makes_is_a_message_of_that_program() {
+    let maker = LaneId { proc: 3, tid: 4 };
+    let mut makes = TimelinePart::default();
+    makes.begin(maker, 0);
+    for i in 0..8 {
+        // It gets its name in the same directory while others get theirs elsewhere.
+        makes.file_call(Interval { start: (40 * i + 1) * MS, end: (40 * i + 27) * MS }, (false, false));
+        makes.step(step(StepKind::Edge, Object::default(), 40 * i + 27, 40 * i + 27));
+        makes.made_file((40 * i + 28) * MS, FileMade::Renamed(77));
+    }
+    let mut judged = |made_in_time: bool| {
+        let mut all = Timelines::default();
+        all.take(looks_for_files(TRAINER, 5));
+        if made_in_time {
+            all.take(std::mem::take(&mut makes));
+        }
+        // A pipe shows that the trace has objects.
+        let lane = LaneId { proc: 1, tid: 2 };
+        let part = ThreadPart { steps: vec![step(StepKind::Give, PIPE, 0, 0)], ..ThreadPart::default() };
+        all.threads.insert(lane, part);
+        let process = |pid, ppid| Process { pid, ppid, ..Process::default() };
+        explained(all, &[process(1, None), process(2, Some(1)), process(3, Some(1)), process(4, None)])
+    };
+    let found = judged(true);
+    let trainer = only(&found);
+    assert_eq!((trainer.ns(WaitKind::Data), trainer.file_waits), (240 * MS, 8));
+    assert_eq!(trainer.makers().into_keys().collect::<Vec<_>>(), [maker]);
+    assert_eq!(trainer.parts(WaitKind::Data).largest(), Part::Storage);
+    // No traced program made the files.
+    let found = judged(false);
+    assert_eq!(only(&found).parts(WaitKind::Data).get(Part::Unknown), 240 * MS);
+}
+
+#[test]
+fn an_object_at_which_two_threads_wake_each_other_is_a_lock() {
+    let reader = LaneId { proc: 0, tid: 9 };
+    let lock = |start: i64, end: i64, waker: LaneId, is_lock: bool| Step {
+        object: Object { id: 0x2000, network: false },
+        is_lock,
+        ..woken(start, end, waker)
+    };
+    let waits_for_lock = |i: i64| lock(40 * i + 10, 40 * i + 30, reader, i % 2 == 0);
+    let batches = (0..5).map(|i| step(StepKind::Take, PIPE, 40 * i + 38, 40 * i + 38));
+    let mut steps: Vec<Step> = (0..5).map(waits_for_lock).chain(batches).collect();
+    steps.sort_by_key(|step| step.start);
+    let holds = (0..5).map(|i| lock(40 * i + 32, 40 * i + 33, TRAINER, false)).collect();
+    let threads = vec![(TRAINER, steps, vec![]), (reader, holds, vec![]), (READER, self::reader(1), vec![])];
+    let found = waits(threads);
+    // The first one was before the training.
+    assert_eq!(only(&found).ns(WaitKind::Lock), 80 * MS);
+    assert_eq!(only(&found).ns(WaitKind::Data), 0);
 }

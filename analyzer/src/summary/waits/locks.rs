@@ -1,0 +1,160 @@
+//! Finds the objects that are locks: waits for them are waits for the thread that holds them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::family::{Family, NEXT_NS};
+use super::parts::Part;
+use super::thread::Thread;
+use super::timeline::{Step, StepKind};
+
+/// Timed waits of a process for one condition.
+#[derive(Default)]
+struct TimedWaits {
+    waiters: Vec<i32>,
+    wakers: Vec<i32>,
+    all: u64,
+    short: u64,
+    /// Time in all of them, and in those that are too long for a lock that is requested again after 5 ms.
+    ns: i64,
+    long_ns: i64,
+}
+
+/// A Python thread requests the interpreter again after 5 ms. On a busy host, it runs later.
+const SWITCH_NS: i64 = 6_000_000;
+const SWITCH_LATE_NS: i64 = 60_000_000;
+
+/// A thread that gave up the interpreter requests it again within this time. Fewer such waits show no pattern.
+const SWITCH_GAP_NS: i64 = 100_000;
+const SWITCHES_MIN: u64 = 8;
+
+/// Waits for one object of a process, and the threads that waited and woke.
+#[derive(Default)]
+struct MutualWaits {
+    waiters: Vec<i32>,
+    wakers: Vec<i32>,
+    all: u64,
+    by_taker: u64,
+}
+
+/// An object is a lock if the thread that posted it is known to have taken it in one of this many waits.
+const LOCK_PART: u64 = 4;
+
+impl Family<'_> {
+    /// Finds interpreter locks: conditions for which threads wait with a timeout and which they also signal. Only
+    /// Python's interpreter lock combines both repeatedly with such a short timeout.
+    pub(super) fn find_interpreter_locks(&mut self) {
+        let mut waits: BTreeMap<(u32, u64), TimedWaits> = BTreeMap::new();
+        for thread in &self.threads {
+            for step in thread.steps.iter().filter(|step| step.kind == StepKind::TimedWait && step.object.id != 0) {
+                let waits = waits.entry((thread.lane.proc, step.object.id)).or_default();
+                add_new(&mut waits.waiters, thread.lane.tid);
+                add_new(&mut waits.wakers, step.waker);
+                waits.all += 1;
+                let ns = step.end - step.start;
+                waits.short += (ns <= SWITCH_NS) as u64;
+                waits.ns += ns;
+                waits.long_ns += if ns > SWITCH_LATE_NS { ns } else { 0 };
+            }
+        }
+        let is_lock = |proc: u32, waits: &TimedWaits| {
+            let is_mutual = waits.waiters.iter().any(|waiter| waits.wakers.contains(waiter));
+            is_mutual || self.is_python(proc) && 10 * waits.short >= 9 * waits.all && 10 * waits.long_ns < waits.ns
+        };
+        let locks: BTreeSet<(u32, u64)> =
+            waits.iter().filter(|((proc, _), waits)| is_lock(*proc, waits)).map(|(lock, _)| *lock).collect();
+        for thread in &mut self.threads {
+            let is_its = |object: u64| locks.contains(&(thread.lane.proc, object));
+            let steps = thread.steps.iter().enumerate();
+            let gil: Vec<_> = steps
+                .filter(|(_, step)| step.kind == StepKind::TimedWait && step.object.id != 0 && is_its(step.object.id))
+                .map(|(at, _)| (at, Part::Gil))
+                .collect();
+            thread.reclassify(&gil);
+        }
+        self.find_interpreter_switches();
+    }
+
+    /// Finds waits of threads that gave up the interpreter until another one has it: they request it again at once.
+    pub(super) fn find_interpreter_switches(&mut self) {
+        let is_switch = |thread: &Thread, at: usize| {
+            let wait = &thread.steps[at];
+            let next = (at + 1..thread.steps.len()).find(|&next| thread.steps[next].kind != StepKind::Edge);
+            let is_next =
+                |&next: &usize| thread.class[next] == Part::Gil && thread.steps[next].start - wait.end < SWITCH_GAP_NS;
+            wait.end - wait.start < NEXT_NS && next.is_some_and(|next| is_next(&next))
+        };
+        // By process and object: all waits, and those directly before a wait for the interpreter.
+        let mut waits: BTreeMap<(u32, u64), [u64; 2]> = BTreeMap::new();
+        for thread in &self.threads {
+            for (at, step) in thread.steps.iter().enumerate().filter(|(_, step)| is_private_wait(step)) {
+                let [all, before] = waits.entry((thread.lane.proc, step.object.id)).or_default();
+                (*all, *before) = (*all + 1, *before + is_switch(thread, at) as u64);
+            }
+        }
+        let is_one = |[all, before]: &[u64; 2]| *all >= SWITCHES_MIN && 10 * before >= 9 * all;
+        waits.retain(|_, counts| is_one(counts));
+        for thread in &mut self.threads {
+            let is_its = |at: &usize| {
+                let step = &thread.steps[*at];
+                is_private_wait(step) && waits.contains_key(&(thread.lane.proc, step.object.id))
+            };
+            let switches: Vec<_> = (0..thread.steps.len()).filter(is_its).map(|at| (at, Part::Gil)).collect();
+            thread.reclassify(&switches);
+        }
+    }
+
+    /// Finds shared semaphores that are used as locks: the thread that posts them has usually taken them before.
+    pub(super) fn find_shared_locks(&mut self) {
+        let mut posts: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
+        for step in self.threads.iter().flat_map(|thread| &thread.steps).filter(|step| step.kind == StepKind::Post) {
+            let [all, by_taker] = posts.entry(step.object.id).or_default();
+            (*all, *by_taker) = (*all + 1, *by_taker + step.is_lock as u64);
+        }
+        let is_lock = |object: u64| posts.get(&object).is_some_and(|[all, by_taker]| 10 * by_taker >= 8 * all);
+        for thread in &mut self.threads {
+            let steps = thread.steps.iter().enumerate();
+            let waits = steps.filter(|(_, step)| step.kind == StepKind::Wait && step.shared);
+            let locks = waits.filter(|(_, step)| is_lock(step.object.id));
+            let locks: Vec<_> = locks.map(|(at, _)| (at, Part::Lock)).collect();
+            thread.reclassify(&locks);
+        }
+    }
+
+    /// Finds locks in the memory of a process whose fast path hides who took them: two threads wait for one object, and each
+    /// wakes the other.
+    pub(super) fn find_mutual_locks(&mut self) {
+        let mut waits: BTreeMap<(u32, u64), MutualWaits> = BTreeMap::new();
+        for thread in &self.threads {
+            for step in thread.steps.iter().filter(|step| is_private_wait(step)) {
+                let waits = waits.entry((thread.lane.proc, step.object.id)).or_default();
+                add_new(&mut waits.waiters, thread.lane.tid);
+                add_new(&mut waits.wakers, step.waker);
+                waits.all += 1;
+                waits.by_taker += step.is_lock as u64;
+            }
+        }
+        let is_lock = |waits: &MutualWaits| {
+            let mutual = waits.waiters.iter().filter(|waiter| waits.wakers.contains(waiter)).count();
+            mutual >= 2 && LOCK_PART * waits.by_taker >= waits.all
+        };
+        let locks: BTreeSet<(u32, u64)> =
+            waits.iter().filter(|(_, waits)| is_lock(waits)).map(|(lock, _)| *lock).collect();
+        for thread in &mut self.threads {
+            let is_its = |step: &Step| is_private_wait(step) && locks.contains(&(thread.lane.proc, step.object.id));
+            let idle = (0..thread.steps.len()).filter(|&at| thread.class[at] == Part::Idle);
+            let found: Vec<_> = idle.filter(|&at| is_its(&thread.steps[at])).map(|at| (at, Part::Lock)).collect();
+            thread.reclassify(&found);
+        }
+    }
+}
+
+/// Returns `true` for a wait of a thread that another one of its process ended by a post.
+fn is_private_wait(step: &Step) -> bool {
+    step.kind == StepKind::Wait && !step.shared && step.object.id != 0 && step.waker != 0
+}
+
+fn add_new(list: &mut Vec<i32>, value: i32) {
+    if value != 0 && !list.contains(&value) {
+        list.push(value);
+    }
+}
