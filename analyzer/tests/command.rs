@@ -767,8 +767,8 @@ fn mistakes_are_answered_with_the_right_option() {
         (&["--tables", "--findings"], "--findings has no effect with --tables"),
         (&["--format", "parquet"], "use text, markdown, json or csv"),
         (&["--sql", " ; "], "is empty"),
-        (&["--ignore", "nosuch"], "unknown rule nosuch"),
-        (&["--explain", "nosuch"], "unknown section, rule"),
+        (&["--ignore", "nosuch"], "cannot ignore rule nosuch: there is no such rule"),
+        (&["--explain", "nosuch"], "cannot explain \"nosuch\": no section, rule"),
     ] {
         let output = analyze(&[&[&*trace], words].concat());
         let message = text(&output.stderr);

@@ -202,7 +202,7 @@ class Rows(OfOneTraining):
 
     def test_wrong_queries_are_explained_at_once(self):
         for sql, text in (
-            ("select nam from events", "unknown column nam; did you mean name?"),
+            ("select nam from events", "cannot run the query: unknown column nam; did you mean name?"),
             ("select (1 from events", "cannot run the query: expected ), found from"),
             ("select * from event", "unknown table event; did you mean events?"),
             ("", "is empty"),

@@ -41,8 +41,8 @@ pub struct Arguments {
     #[arg(long, value_name = "SECTION", value_delimiter = ',', ignore_case = true, value_parser = sections(), conflicts_with = "compare")]
     pub section: Vec<String>,
 
-    /// Print only the findings, each with its evidence, the change to make and how to verify it (--full also lists the
-    /// measurements of the other rules)
+    /// Print only the findings, each with its evidence, the change to make and how to verify it (--full, instead of this
+    /// option, also lists the measurements of the other rules)
     #[arg(long)]
     pub findings: bool,
 

@@ -29,6 +29,8 @@ struct Stretch {
     io_ns: f64,
     busy_ns: f64,
     bytes: f64,
+    /// The part of them that was written.
+    written: f64,
     has_waited: bool,
 }
 
@@ -63,9 +65,15 @@ impl Concurrency {
     }
 }
 
-/// Returns the gain of more calls in flight; `None` if it is unknown because the number in flight did not vary.
+/// Intervals with more writes than this, as a share of their bytes, do not show what more reads would move.
+const WRITES: f64 = 0.1;
+
+/// Returns the gain of more calls in flight; `None` if it is unknown because the number in flight did not vary, or because
+/// other calls than reads were in flight.
 pub fn concurrency(case: &Case) -> Option<Concurrency> {
-    concurrency_in(stretches(case))
+    let all = stretches(case);
+    let written: f64 = all.iter().map(|stretch| stretch.written).sum();
+    (written <= WRITES * all.iter().map(|stretch| stretch.bytes).sum::<f64>()).then(|| concurrency_in(all))?
 }
 
 /// Returns the mean number of calls in flight, while at least one was, over the training; `None` if no bytes were moved
@@ -111,6 +119,7 @@ fn stretches(case: &Case) -> Vec<Stretch> {
             io_ns: sum(&line.io_ns, at) as f64,
             busy_ns: sum(&line.busy_ns, at) as f64,
             bytes: (sum(&line.bytes_read, at) + sum(&line.bytes_written, at)) as f64,
+            written: sum(&line.bytes_written, at) as f64,
             has_waited: line.waited_ns.as_ref().is_some_and(|waited| sum(waited, at) > 0),
         })
         .filter(|stretch| stretch.busy_ns >= BUSY_LEAST * width_ns as f64 && stretch.bytes > 0.0)
@@ -146,7 +155,8 @@ fn concurrency_in(mut stretches: Vec<Stretch>) -> Option<Concurrency> {
 fn together(stretches: &[Stretch]) -> Stretch {
     let sum = |of: fn(&Stretch) -> f64| stretches.iter().map(of).sum();
     let (io_ns, busy_ns, bytes) = (sum(|it| it.io_ns), sum(|it| it.busy_ns), sum(|it| it.bytes));
-    Stretch { io_ns, busy_ns, bytes, has_waited: stretches.iter().any(|it| it.has_waited) }
+    let (written, has_waited) = (sum(|it| it.written), stretches.iter().any(|it| it.has_waited));
+    Stretch { io_ns, busy_ns, bytes, written, has_waited }
 }
 
 #[cfg(test)]
@@ -160,6 +170,7 @@ mod tests {
             io_ns: of(i) * 1e9 / f64::from(1 + i / 20),
             busy_ns: 1e9 / f64::from(1 + i / 20),
             bytes: rate(of(i)) / f64::from(1 + i / 20),
+            written: 0.0,
             has_waited: i % 4 == 3,
         };
         (0..40).map(stretch).collect()
@@ -178,7 +189,8 @@ mod tests {
 
     #[test]
     fn nothing_is_told_where_as_many_are_always_in_flight_or_little_was_seen() {
-        let steady = |i| Stretch { io_ns: 4.0 + f64::from(i % 2), busy_ns: 1.0, bytes: 1e6, has_waited: true };
+        let steady =
+            |i| Stretch { io_ns: 4.0 + f64::from(i % 2), busy_ns: 1.0, bytes: 1e6, written: 0.0, has_waited: true };
         assert_eq!(concurrency_in((0..40).map(steady).collect()), None);
         assert_eq!(concurrency_in(made(|many| many).into_iter().take(9).collect()), None);
         assert_eq!(concurrency_in(Vec::new()), None);

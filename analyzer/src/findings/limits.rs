@@ -234,7 +234,7 @@ pub const LIMITS: &[Limit] = &[
     limit("checkpoint-one-rank", "share", 0.80, Share, "bytes written by one rank"),
     limit("checkpoint-one-rank", "saved", 1.0, Ns, "checkpoints without compute"),
     limit("straggler-rank", "trainers", 2.0, Count, "trainers"),
-    limit("straggler-rank", "ratio", 1.25, Ratio, "the longest wait relative to the median over ranks"),
+    limit("straggler-rank", "ratio", 1.25, Ratio, "the longest wait relative to the median of the other ranks"),
     limit("byte-imbalance", "ranks", 2.0, Count, "ranks"),
     limit("byte-imbalance", "ratio", 1.3, Ratio, "most bytes read relative to the mean over ranks"),
     limit("mmap-unseen", "maps", 1.0, Count, "mappings of files"),

@@ -336,8 +336,13 @@ fn replayed(case: &Case, other: Option<&str>) -> Option<Replayed> {
     let replay = case.summary.what_if.as_ref()?;
     let Some((row, gain)) = replay.best(remedies) else { return Some(Replayed::AtMostWait(replay.wait_ns)) };
     let share = |ns: Option<i64>| 1.0 - ns.unwrap_or(replay.measured_ns) as f64 / replay.measured_ns.max(1) as f64;
-    let (least, most) = (share(row.high_ns), share(row.low_ns));
-    Some(Replayed::Saves(gain, ReplayedChange { change: row.change.clone(), what: row.what.clone(), least, most }))
+    // A faster loader saves at most the whole wait, and a replay may predict a little more.
+    let wait = replay.wait_ns as f64 / replay.measured_ns.max(1) as f64;
+    let (least, most) = (share(row.high_ns).min(wait), share(row.low_ns).min(wait));
+    Some(Replayed::Saves(
+        gain.min(replay.wait_ns),
+        ReplayedChange { change: row.change.clone(), what: row.what.clone(), least, most },
+    ))
 }
 
 fn state(judgement: &Judgement) -> State {

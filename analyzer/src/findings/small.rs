@@ -31,8 +31,8 @@ pub fn judge(case: &Case, class: &str, files: u64) -> Judgement {
             case.at_least("fixed", Some(of_small)),
         ],
         says: format!(
-            "{} {class}s of less than 64 KiB take {} of the time of all {class}s, and {} of that is fixed cost per \
-             call",
+            "{} {class}s of less than 64 KiB take {} of the time of all {class}s, and {} of that does not depend on \
+             their size",
             grouped(small.count),
             Unit::Share.text(of_time),
             Unit::Share.text(of_small)

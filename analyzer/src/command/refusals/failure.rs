@@ -93,7 +93,10 @@ impl std::fmt::Display for Failure {
             Failure::Load(error) => write!(f, "{error}"),
             Failure::Query(sql, error) => write!(f, "{}", query_error(sql, error)),
             Failure::EmptyQuery(sql) => {
-                write!(f, "the query {sql:?} is empty; try --sql \"select name, count(*) from events group by name\"")
+                write!(
+                    f,
+                    "cannot run the query {sql:?}: it is empty; try --sql \"select name, count(*) from events group by name\""
+                )
             }
             Failure::QueryFile(path, error) => {
                 write!(f, "cannot read the query {}: {error}; @FILE expects a file with SQL", path.display())
@@ -104,11 +107,16 @@ impl std::fmt::Display for Failure {
                 write!(f, "{why}")
             }
             Failure::WithoutEffect(why) => write!(f, "cannot combine these options: {why}"),
-            Failure::Rules(path, why) => write!(f, "{}: {why}", path.display()),
-            Failure::NoRule(id) => write!(f, "unknown rule {id}; --findings lists all of them"),
+            Failure::Rules(path, why) => write!(f, "cannot read the limits in {}: {why}", path.display()),
+            Failure::NoRule(id) => {
+                write!(f, "cannot ignore rule {id}: there is no such rule; --explain lists all rules")
+            }
             Failure::NoTopic(meant, topic) => {
                 let meant = meant.map_or(".".into(), |meant| format!("; did you mean {meant}?"));
-                write!(f, "unknown section, rule, metric or trace {topic:?}{meant} --explain lists all topics")
+                write!(
+                    f,
+                    "cannot explain {topic:?}: no section, rule, metric or trace has this name{meant} --explain lists all topics"
+                )
             }
             Failure::Port(error) => write!(
                 f,

@@ -132,7 +132,10 @@ fn no_column(name: &str, valid: &[Column]) -> String {
     let called = CALLED.iter().filter(|(names, _)| names.contains(&typed.as_str())).flat_map(|(_, here)| here.iter());
     let meant = called.copied().find(|here| there.contains(here)).or_else(|| nearest(&typed, there.iter().copied()));
     let meant = meant.map_or(".".into(), |meant| format!("; did you mean {meant}?"));
-    format!("unknown column {name}{meant} The columns are {} (--tables describes them)", there.join(", "))
+    format!(
+        "cannot run the query: unknown column {name}{meant} The columns are {} (--tables describes them)",
+        there.join(", ")
+    )
 }
 
 /// Returns the parser's message, the line with the error, and a mark below the position.
@@ -187,7 +190,7 @@ mod tests {
         let (events, files) = (columns(&["ts", "dur", "file", "pid"]), columns(&["path", "time_ns", "file_id"]));
         assert_eq!(
             no_column("path", &events),
-            "unknown column path; did you mean file? The columns are ts, dur, file, pid (--tables describes them)"
+            "cannot run the query: unknown column path; did you mean file? The columns are ts, dur, file, pid (--tables describes them)"
         );
         for (name, columns, meant) in [
             ("file", &files, "path?"),
@@ -197,7 +200,9 @@ mod tests {
         ] {
             assert!(no_column(name, columns).contains(&format!("did you mean {meant}")), "{name}");
         }
-        assert!(no_column("color", &files).starts_with("unknown column color. The columns are path"));
+        assert!(
+            no_column("color", &files).starts_with("cannot run the query: unknown column color. The columns are path")
+        );
     }
 
     #[test]

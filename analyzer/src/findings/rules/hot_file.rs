@@ -5,6 +5,7 @@ use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, part};
 use crate::summary::figures::units::{many, time};
 use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::report::named_pipe::named_pipe;
 
 pub const RULE: Rule = Rule {
     id: "hot-file",
@@ -24,7 +25,9 @@ pub const RULE: Rule = Rule {
 fn judge(case: &Case) -> Judgement {
     let folders = || case.summary.directories.iter().map(|folder| &folder.use_);
     let (events, ns): (u64, u64) = (folders().map(|it| it.events).sum(), folders().map(|it| it.time_ns).sum());
-    let hot = case.summary.files.first();
+    // A named pipe cannot be replicated.
+    let pipe = named_pipe(case.summary);
+    let hot = case.summary.files.first().filter(|file| pipe != Some(file.path.as_str()));
     let of_time = hot.and_then(|file| part(file.use_.time_ns as f64, ns as f64)).unwrap_or(0.0);
     let of_calls = hot.and_then(|file| part(file.use_.events as f64, events as f64)).unwrap_or(1.0);
     let moved = hot.map_or(0, |file| file.use_.bytes_read + file.use_.bytes_written);

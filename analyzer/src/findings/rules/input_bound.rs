@@ -44,11 +44,12 @@ fn judge(case: &Case) -> Judgement {
     let measures = vec![case.at_least("wait", waited.as_ref().map(Waited::share))];
     let Some(waited) = waited else { return Judgement { measures, decide: RECORD_TRAINING, ..Judgement::default() } };
     let mut says = format!(
-        "{} spent {} of {} ({}) waiting for its batches",
+        "{} spent {} of {} ({}{}) waiting for its batches",
         case.loop_name(),
         time(waited.waited_ns as f64),
         time(waited.trained_ns as f64),
-        share(waited.waited_ns, waited.trained_ns)
+        share(waited.waited_ns, waited.trained_ns),
+        if case.summary.training.len() > 1 { " on average" } else { "" }
     );
     if waited.held {
         says += ", the waits of all ranks combined, since each step waits for the slowest";

@@ -7,7 +7,9 @@ use crate::findings::rule_context::{Case, Judgement, RECORD_TRAINING, Waited, Wo
 use crate::summary::figures::units::time;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::no_cpu::Shortage;
+use crate::summary::training::{RankGroup, WaitedFor};
 use crate::summary::waits::parts::{Part, Parts};
+use crate::summary::waits::trainers::WaitKind;
 
 pub const RULE: Rule = Rule {
     id: "loader-cpu-bound",
@@ -113,6 +115,7 @@ fn by_causes(case: &Case, causes: &Parts) -> Judgement {
                  resize ahead of time"
             }
             _ if own => in_words(case.summary, OWN_CPU, OWN_CPU_TORCH),
+            _ if is_small && works_in_own_thread(case) => OWN_THREAD,
             _ if is_small && is_full(case, causes) => CROWDED_REMEDY,
             _ if is_small => in_words(case.summary, CPU, CPU_TORCH),
             _ => "make samples cheaper: decode or resize ahead of time, use another format or library",
@@ -121,6 +124,21 @@ fn by_causes(case: &Case, causes: &Parts) -> Judgement {
         confidence: Some(waited.confidence()),
         ..Judgement::default()
     }
+}
+
+/// Change to make if training waits for a thread of its own, which works on the batches of readers.
+const OWN_THREAD: &str = "move the work of that thread into the readers, or make it cheaper; neither faster storage nor more readers would \
+    save much";
+
+/// Returns `true` if training waited for a thread of its own process although it has reader processes.
+fn works_in_own_thread(case: &Case) -> bool {
+    let waits_for_own = |group: &RankGroup| {
+        let row = group.waited_for.iter().find(|row| row.kind == WaitKind::Data);
+        let is_most = |row: &&WaitedFor| 2 * row.wait_ns > group.waited_ns.unwrap_or(0);
+        // PyTorch's readers are processes.
+        group.torch && row.filter(is_most).is_some_and(|row| row.tid.is_some())
+    };
+    case.summary.training.iter().any(waits_for_own)
 }
 
 /// Change to make if processes outside the trace use the CPUs.

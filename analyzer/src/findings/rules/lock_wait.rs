@@ -4,6 +4,7 @@ use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Worth, part};
 use crate::summary::figures::units::{many, time};
 use crate::summary::report::findings::Confidence;
+use crate::summary::report::locked::locked_file;
 use crate::summary::waits::parts::Part;
 
 pub const RULE: Rule = Rule {
@@ -27,6 +28,16 @@ pub const RULE: Rule = Rule {
 const IN_MEMORY: &str =
     "hold that lock for a shorter time, or give each reader its own: it is a lock in memory, not on a file";
 
+/// The change if most of the wait was for one file that no library locks by itself.
+const ON_FILE: &str = "find the program that holds the lock of this file, and let it hold the lock for less time";
+
+/// Returns `true` for files of libraries that lock them: HDF5 and SQLite.
+fn is_library_file(path: &str) -> bool {
+    let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let starts = ["h5", "hdf", "nc", "db", "sqlite"];
+    starts.iter().any(|start| ending.to_ascii_lowercase().starts_with(start))
+}
+
 fn judge(case: &Case) -> Judgement {
     let locks = case.locks();
     let kept = case
@@ -48,7 +59,11 @@ fn judge(case: &Case) -> Judgement {
             false => calls,
         },
         worth: Some(worth(case, locks.time_ns)),
-        remedy: (locks.time_ns < kept / 2.0).then_some(IN_MEMORY),
+        remedy: match locked_file(case.summary) {
+            Some(file) if !is_library_file(&file.path) => Some(ON_FILE),
+            Some(_) => None,
+            None => (locks.time_ns < kept / 2.0).then_some(IN_MEMORY),
+        },
         evidence: locks.rows,
         ..Judgement::default()
     }

@@ -14,7 +14,8 @@ pub const RULE: Rule = Rule {
     asks: "readers wait for a CPU, and used less than 70 % of the CPUs on which they may run",
     silences: &[],
     silences_rules: POINTLESS,
-    remedy: "give the job a host or CPUs of its own; top and --section machine show the other load",
+    remedy: "give the job a host or CPUs of its own; run top during the job to see which programs use them (--section \
+        machine shows how much)",
     torch: "",
     elsewhere: "",
     verify: COMPARE,

@@ -42,8 +42,8 @@ fn generated_ns(case: &Case) -> i64 {
 }
 
 /// Change to make if little of the start was I/O. Imports are recorded only on request.
-const OTHER_REMEDY: &str = "import and set up less, later, or once for several runs (most of this time was not I/O; dlio trace --all shows the \
-    files that imports read); in a longer run start-up matters less";
+const OTHER_REMEDY: &str = "import and set up less, later, or once for several runs: most of this time was not I/O (dlio trace --all \
+    shows the files that imports read)";
 
 /// Change to make if the training thread waited for a network.
 const NETWORK_REMEDY: &str = "download files before the run, or in parallel, and keep them on a local disk; if ranks wait for each other to \

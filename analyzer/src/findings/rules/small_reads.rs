@@ -14,7 +14,8 @@ pub const RULE: Rule = Rule {
         fixed cost per call",
     silences: &[],
     silences_rules: &[],
-    remedy: "read a sample in one call, use a larger buffer (open(..., buffering=1 << 20)), pack samples into shards",
+    remedy: "read a sample in one call, use a larger buffer (open(..., buffering=1 << 20)), or pack samples into \
+        shards",
     torch: "",
     elsewhere: "read more at a time: a whole file or record in one call, a larger buffer (bs=1M, open(..., \
         buffering=1 << 20))",
@@ -23,5 +24,6 @@ pub const RULE: Rule = Rule {
 };
 
 fn judge(case: &Case) -> Judgement {
-    small::judge(case, "read", case.summary.dataset.files_read)
+    // A file that is opened again is read again.
+    small::judge(case, "read", case.summary.dataset.files_read.max(case.opens()))
 }

@@ -38,7 +38,7 @@ pub fn sentences(parts: &Parts, reads_itself: bool, shortage: Option<&Shortage>)
     let named = |(part, ns): &(Part, i64)| format!("{} {}", share(*ns, whole), label(*part, reads_itself));
     let mut list: Vec<String> = ranked.iter().map(named).collect();
     let rest = whole - ranked.iter().map(|(_, ns)| ns).sum::<i64>();
-    list.extend((rest as f64 >= OTHERS * whole as f64).then(|| format!("{} other causes", share(rest, whole))));
+    list.extend((rest as f64 >= OTHERS * whole as f64).then(|| format!("{} smaller causes", share(rest, whole))));
     let mut sentences = vec![format!("Causes of the whole wait: {}.", list.join(", "))];
     let most = ns as f64 / whole as f64;
     if let Some(detail) = detail(first, parts, reads_itself).filter(|_| most >= MOSTLY || first == Part::Unknown) {
@@ -74,12 +74,14 @@ pub(super) fn label(part: Part, reads_itself: bool) -> &'static str {
     }
 }
 
+pub(super) const STORAGE: &str = "Storage was the bottleneck.";
+
 /// Returns the conclusion from the largest cause, or what to record to learn more.
 fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
     let storage = parts.get(Part::Storage) + parts.get(Part::PageFaults);
     let is_free = storage as f64 <= WORTH * parts.sum() as f64;
     Some(match part {
-        Part::Storage => "Storage was the bottleneck.".into(),
+        Part::Storage => STORAGE.into(),
         Part::PageFaults => {
             "Storage was the bottleneck: pages of mapped files were read on first access.".into()
         }
@@ -105,7 +107,7 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
         Part::Sleep => "Readers slept: their code, or a library in it, calls sleep or polls.".into(),
         Part::Child => "Readers waited for programs that they had started.".into(),
         Part::HandOver => {
-            "Batches were ready and on their way to the trainer: serialized, in a pipe or in shared memory.".into()
+            "Passing data on took this time: serializing it, pipes, sockets, shared memory.".into()
         }
         Part::Start => "Readers were starting or ending: importing modules, forking, opening their data, exiting.".into(),
         Part::Dead => "The readers that should have made these batches had ended: --section processes shows how each ended.".into(),
@@ -113,7 +115,7 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
         Part::Device => "Readers waited for work of a GPU, such as decoding on it.".into(),
         Part::Hidden => "The GPU computed during these waits, so they cost nothing.".into(),
         Part::OutsideCalls => {
-            "Outside calls, this trace does not distinguish computing from page faults or waiting for a CPU: record it with a newer dlio.".into()
+            "Outside calls, this trace does not distinguish computing from page faults, locks in memory or waiting for a CPU.".into()
         }
         Part::Unknown | Part::Idle => {
             "Possible: a lock without calls, a device, or a process outside the trace. \

@@ -6,6 +6,15 @@ use crate::shell_word::shell_word;
 /// Longer lists of traces keep the placeholder.
 const NAMES_MAX: usize = 120;
 
+/// The end of a command that compares a run with a later one.
+const COMPARES: &str = " --compare after";
+
+/// Returns how to verify a change: the command, and what to do before it.
+pub fn verified(command: &str) -> String {
+    let record = if command.ends_with(COMPARES) { "record again with -o after, then " } else { "" };
+    format!("{record}{command}")
+}
+
 /// Returns traces as words of a command, unless they are too many for a text.
 pub fn named_traces(given: &[String]) -> Option<String> {
     let names = given.iter().map(|name| shell_word(name)).collect::<Vec<_>>().join(" ");

@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
+use super::commands::verified;
 use super::{Section, Summary};
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
@@ -329,8 +330,8 @@ const OTHERS: [(State, &str); 4] = [
 
 /// Returns how many rules did not fire, and how to see what they measured.
 fn others(quiet: u64, unknown: u64) -> String {
-    let unknown = if unknown > 0 { format!(", {unknown} could not be measured") } else { String::new() };
-    format!("{} did not fire{unknown}: --full lists their measurements.", many(quiet, "rule", "rules"))
+    let unknown = if unknown > 0 { format!(", and {unknown} lack measurements") } else { String::new() };
+    format!("{} did not fire{unknown}: --full lists them with their limits.", many(quiet, "rule", "rules"))
 }
 
 fn print_all_fired(summary: &Summary, top: usize, width: usize, out: &mut String) {
@@ -368,7 +369,7 @@ fn print_fired(finding: &Finding, width: usize, out: &mut String) {
         hung("    change:   ", &finding.remedy, (14, width), out);
     }
     if !finding.verify.is_empty() {
-        hung("    verify:   ", &finding.verify, (14, width), out);
+        hung("    verify:   ", &verified(&finding.verify), (14, width), out);
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Summary;
 use super::causes::label;
+use super::commands::verified;
 use super::communication::{RanksTime, of_ranks};
 use super::findings::Unit;
 use super::gpu::Gpus;
@@ -74,6 +75,8 @@ type WaitTime = fn(&RankGroup) -> Option<i64>;
 #[serde(rename_all = "kebab-case")]
 pub enum Bottleneck {
     StorageBound,
+    /// Readers read a named pipe.
+    PipeBound,
     PreprocessingBound,
     /// Calls on files use the CPU of the readers: they are served from memory.
     FileCallBound,
@@ -156,6 +159,7 @@ impl Bottleneck {
     pub fn title(self) -> &'static str {
         match self {
             Bottleneck::StorageBound => "STORAGE-BOUND",
+            Bottleneck::PipeBound => "PIPE-BOUND",
             Bottleneck::PreprocessingBound => "PREPROCESSING-BOUND",
             Bottleneck::FileCallBound => "FILE-CALL-BOUND",
             Bottleneck::TransferBound => "TRANSFER-BOUND",
@@ -264,7 +268,6 @@ impl Default for Headline {
 
 /// Command that compares a run with one after a change. [`commands`](super::commands) names the traces.
 pub const COMPARE: &str = "dlio-analyze TRACE --compare after";
-const COMPARES: &str = " --compare after";
 
 impl Headline {
     pub(super) fn new(bottleneck: Bottleneck, why: String) -> Headline {
@@ -306,8 +309,7 @@ impl Headline {
             hung("  next: ", next, (8, width), &mut out);
         }
         if let Some(verify) = self.verify.as_ref().filter(|_| verifies && self.next.is_some()) {
-            let record = if verify.ends_with(COMPARES) { "record again with -o after, then " } else { "" };
-            hung("  then: ", &format!("{record}{verify}"), (8, width), &mut out);
+            hung("  then: ", &verified(verify), (8, width), &mut out);
         }
         if let Some((level, reason)) = self.confidence.zip(self.confidence_reason.as_ref()) {
             hung("  sure: ", &format!("{}: {reason}", level.word()), (8, width), &mut out);
@@ -400,6 +402,11 @@ fn of_training(summary: &Summary, waits: &Waits) -> Headline {
         (waits.sum_share(|group| group.peer_wait_ns), Bottleneck::SynchronizationBound),
         (waits.sum_share(|group| group.unknown_wait_ns), Bottleneck::Unknown),
     ];
+    let is_pipe = |bottleneck: Bottleneck| {
+        use Bottleneck::{CheckpointBound, OwnReads, WriteBound};
+        waits.pipe.is_some() && [CheckpointBound, OwnReads, WriteBound].contains(&bottleneck)
+    };
+    let others = others.map(|(part, own)| (part, if is_pipe(own) { Bottleneck::PipeBound } else { own }));
     // A wait of the host costs no more than the time in which the GPU had no work.
     let limit = waits.gpus.as_ref().map_or(1.0, Gpus::idle_share);
     let others = others.map(|(part, bottleneck)| (part.min(limit), bottleneck));
@@ -413,6 +420,7 @@ fn of_training(summary: &Summary, waits: &Waits) -> Headline {
             on_gpu().unwrap_or_else(|| of_none(summary, waits))
         }
         Some((_, Bottleneck::OwnWork)) if data >= FREE && waits.readers_set_pace() => of_data(waits, data),
+        Some((part, Bottleneck::PipeBound)) if part > data => of_pipe(waits, part),
         Some((part, bottleneck)) if part > data => of_another_wait(waits, bottleneck, part),
         _ if data >= FREE => of_data(waits, data),
         _ => on_gpu().unwrap_or_else(|| of_none(summary, waits)),
@@ -478,7 +486,7 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
             part if part >= ALL => format!(": {}", row.named()),
             part => format!(" ({} of that: {})", Unit::Share.text(part), row.named()),
         });
-        format!("{noun} waited {} of {trained} for {what}{named}. Waits for data took another {data}.", ns(of))
+        format!("{noun} waited {} of {trained} for {what}{named}. Waits for its readers took another {data}.", ns(of))
     };
     let (lost, why) = match bottleneck {
         Bottleneck::CheckpointBound | Bottleneck::WriteBound => {
@@ -495,7 +503,7 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
         Bottleneck::OwnReads => (
             "is spent reading files in its own thread",
             format!(
-                "{thread} itself spent {} of {trained} reading files, and {} waiting for its readers.",
+                "{thread} itself spent at least {} of {trained} reading files, and {} waiting for its readers.",
                 ns(|group| group.own_read_ns),
                 waits.mean(waits.waited)
             ),
@@ -533,6 +541,19 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
         ),
     };
     with_share(bottleneck, &bottleneck.title_of(waits.wording()), part, waits, (lost, capital(&why)))
+}
+
+/// Returns the headline of a training thread that spends its time in calls on a named pipe.
+fn of_pipe(waits: &Waits, part: f64) -> Headline {
+    let why = format!(
+        "{} spent {} of {} in calls on {}, waiting for the program at its other end.",
+        waits.wording().thread(),
+        waits.mean((part * waits.trained as f64) as i64),
+        waits.mean(waits.trained),
+        waits.pipe.as_deref().unwrap_or("a pipe")
+    );
+    let lost = ("is spent in calls on a named pipe", capital(&why));
+    with_share(Bottleneck::PipeBound, Bottleneck::PipeBound.title(), part, waits, lost)
 }
 
 /// Returns the headline of a training that hardly waits for data, by the time of its GPUs.
@@ -598,7 +619,7 @@ fn of_victims(waits: &Waits, (part, ranks): (f64, String)) -> Headline {
         _ => String::new(),
     };
     let why = format!(
-        "{} itself waited {} of {} for batches{}; calls do not explain the rest of its time.",
+        "{} itself waited {} of {} for batches{}; calls do not show what it did in the rest.",
         waits.who(),
         waits.mean(waits.waited),
         waits.mean(waits.trained),
@@ -615,10 +636,10 @@ fn of_victims(waits: &Waits, (part, ranks): (f64, String)) -> Headline {
 fn of_none(summary: &Summary, waits: &Waits) -> Headline {
     if waits.has_no_readers() {
         let why = format!(
-            "{} has no readers, so its own thread makes its batches; calls do not show how long that takes.",
+            "no readers of {} were recognized; calls do not show how long its own thread works on data.",
             waits.who()
         );
-        return Headline::new(Bottleneck::Unknown, why);
+        return Headline::new(Bottleneck::Unknown, capital(&why));
     }
     let computed: Option<i64> = waits.groups.iter().map(|group| group.computed_ns).sum();
     let computing = computed.filter(|ns| *ns as f64 >= COMPUTES * waits.trained as f64);
@@ -651,7 +672,10 @@ fn of_none(summary: &Summary, waits: &Waits) -> Headline {
 }
 
 fn of_data(waits: &Waits, part: f64) -> Headline {
-    let (bottleneck, detail) = cause_of(waits);
+    let (mut bottleneck, mut detail) = cause_of(waits);
+    if bottleneck == Bottleneck::StorageBound && waits.pipe.is_some() {
+        (bottleneck, detail) = (Bottleneck::PipeBound, detail.replacen("storage", "reads of a named pipe", 1));
+    }
     let title = match (bottleneck, &waits.shortage) {
         (Bottleneck::CpuLimited, Some(shortage)) => format!("{} ({})", bottleneck.title(), shortage_name(shortage)),
         _ => bottleneck.title().into(),
@@ -696,21 +720,20 @@ fn cause_of(waits: &Waits) -> (Bottleneck, String) {
     }
 }
 
+/// Returns the bottlenecks of the two largest causes of a wait, if neither is small.
+pub(super) fn two_causes(causes: &Parts) -> Option<[Bottleneck; 2]> {
+    let whole = causes.sum().max(1);
+    let sums = by_bottleneck(causes);
+    match sums.as_slice() {
+        [first, second, ..] if second.1 as f64 / whole as f64 >= SECOND => Some([first.0, second.0]),
+        _ => None,
+    }
+}
+
 /// Groups causes by bottleneck, the largest first.
 fn of_known_causes(causes: &Parts, reads_itself: bool) -> (Bottleneck, String) {
     let whole = causes.sum().max(1);
-    let mut sums: Vec<(Bottleneck, i64, Part)> = Vec::new();
-    for cause in Part::CAUSES.into_iter().filter(|cause| causes.get(*cause) > 0) {
-        let (bottleneck, ns) = (Bottleneck::of_cause(cause), causes.get(cause));
-        match sums.iter_mut().find(|(other, ..)| *other == bottleneck) {
-            Some((_, sum, largest)) => {
-                *sum += ns;
-                *largest = if ns > causes.get(*largest) { cause } else { *largest };
-            }
-            None => sums.push((bottleneck, ns, cause)),
-        }
-    }
-    sums.sort_by_key(|(_, sum, _)| std::cmp::Reverse(*sum));
+    let sums = by_bottleneck(causes);
     let named = |(bottleneck, ns, cause): &(Bottleneck, i64, Part)| {
         let name = match bottleneck {
             Bottleneck::StorageBound => "storage",
@@ -732,6 +755,23 @@ fn of_known_causes(causes: &Parts, reads_itself: bool) -> (Bottleneck, String) {
         }
         _ => (Bottleneck::DataBoundUnknown, "its cause is unknown".into()),
     }
+}
+
+/// Sums causes by bottleneck, the largest first, each with its largest cause.
+fn by_bottleneck(causes: &Parts) -> Vec<(Bottleneck, i64, Part)> {
+    let mut sums: Vec<(Bottleneck, i64, Part)> = Vec::new();
+    for cause in Part::CAUSES.into_iter().filter(|cause| causes.get(*cause) > 0) {
+        let (bottleneck, ns) = (Bottleneck::of_cause(cause), causes.get(cause));
+        match sums.iter_mut().find(|(other, ..)| *other == bottleneck) {
+            Some((_, sum, largest)) => {
+                *sum += ns;
+                *largest = if ns > causes.get(*largest) { cause } else { *largest };
+            }
+            None => sums.push((bottleneck, ns, cause)),
+        }
+    }
+    sums.sort_by_key(|(_, sum, _)| std::cmp::Reverse(*sum));
+    sums
 }
 
 /// Returns the bottleneck according to the readers' work during the wait, if the trace does not show what ended the
@@ -839,7 +879,9 @@ fn of_main_thread(summary: &Summary, name: &str, part: f64) -> Headline {
     Headline {
         share: Some(part),
         certainty: Certainty::Inferred,
-        text: format!("LIKELY {title}: at least {spent} of the loop is spent in reads (if this loop is the training)"),
+        text: format!(
+            "POSSIBLY {title}: at least {spent} of the loop is spent in reads (if this loop is the training)"
+        ),
         ..Headline::new(
             bottleneck,
             format!("{name} reads in its main thread, and reads took {spent} of its loop{from}."),
@@ -850,20 +892,17 @@ fn of_main_thread(summary: &Summary, name: &str, part: f64) -> Headline {
 /// Fewer sleeps than this are not worth a sentence.
 const SLEEPS_MIN: u64 = 20;
 
-/// Returns the sentence on sleeps, which may be waits: for a file, a flag, or the limit of a rate.
+/// Returns the sentence on sleeps, which may be waits: for a flag, a value in memory, or the limit of a rate.
 fn slept(summary: &Summary) -> Option<String> {
     let sleeps = || summary.past_files.iter().filter(|function| function.name.ends_with("sleep"));
     let (count, ns) = sleeps().fold((0, 0), |(count, ns), function| (count + function.count, ns + function.time_ns));
-    let absent = summary.failures.iter().filter(|failure| failure.error == "ENOENT" && failure.class == "metadata");
-    let looked: u64 = absent.map(|failure| failure.count).sum();
-    let between = match looked >= SLEEPS_MIN && 2 * looked >= count {
-        true => {
-            format!(", and {} calls looked for files that did not exist: training may wait for a file", grouped(looked))
-        }
-        false => ", perhaps between looks for data".into(),
-    };
-    (count >= SLEEPS_MIN && ns as f64 >= LIMITING * summary.time.total_ns as f64)
-        .then(|| format!("Threads slept {} times, {} in all{between}.", grouped(count), time(ns as f64)))
+    (count >= SLEEPS_MIN && ns as f64 >= LIMITING * summary.time.total_ns as f64).then(|| {
+        format!(
+            "Threads slept {} times, {} in all; the trace does not show whether training waited for that.",
+            grouped(count),
+            time(ns as f64)
+        )
+    })
 }
 
 fn capital(text: &str) -> String {

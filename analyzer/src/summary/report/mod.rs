@@ -42,6 +42,7 @@ pub mod machine;
 pub mod markdown;
 pub mod metadata;
 pub mod mpi;
+pub mod named_pipe;
 pub mod next_step;
 pub mod no_cpu;
 pub mod non_file_calls;

@@ -5,7 +5,7 @@
 
 use super::Summary;
 use super::findings::{Finding, Severity};
-use super::headline::{Bottleneck, COMPARE, Certainty, Headline, decisive};
+use super::headline::{Bottleneck, COMPARE, Certainty, Headline, decisive, two_causes};
 use super::processes::ProcessUse;
 use super::subject::FREE;
 use super::targets::{self, FileUse};
@@ -74,6 +74,7 @@ impl Headline {
             }
             (bottleneck, Some(finding)) => {
                 self.take_change(finding);
+                self.add_other_cause(finding, summary);
                 self.look_at(target_of(bottleneck, finding, summary));
             }
             (bottleneck, None) if bottleneck.is_open() => {
@@ -97,6 +98,20 @@ impl Headline {
                 self.look_at(targets::of_bottleneck(bottleneck, summary));
                 self.verify = Some(COMPARE.into()).filter(|_| bottleneck != Bottleneck::ReaderDied);
             }
+        }
+    }
+
+    /// Adds what to do about the other one of two causes, if the change of a finding does not concern it.
+    fn add_other_cause(&mut self, finding: &Finding, summary: &Summary) {
+        let causes = training_waits(summary).and_then(|waits| waits.causes);
+        let Some([first, second]) = causes.and_then(|causes| two_causes(&causes)) else { return };
+        let concerns = |cause: Bottleneck| cause.concerns(&finding.id);
+        let is_open = |cause: Bottleneck| cause.is_open() || cause == Bottleneck::CpuLimited;
+        let Some(next) = &mut self.next else { return };
+        match (concerns(first), concerns(second)) {
+            (true, false) if !is_open(second) => *next += &format!("; then {}", second.general_step()),
+            (false, true) if !is_open(first) => *next = format!("{}; then {next}", first.general_step()),
+            _ => {}
         }
     }
 
@@ -198,11 +213,14 @@ impl Bottleneck {
             Bottleneck::StorageBound => {
                 "read ahead in more threads or processes, prefetch more batches, or use faster storage"
             }
+            Bottleneck::PipeBound => "speed up the program at the other end of the pipe, or do without the pipe",
             Bottleneck::FileCallBound => {
                 "make fewer and larger calls on files: read whole files or records at once, or map them; do not stat or list per sample"
             }
             Bottleneck::PreprocessingBound => "preprocess ahead of time, or add readers if CPUs are idle",
-            Bottleneck::TransferBound => "send less data per sample, or share memory instead of copying it",
+            Bottleneck::TransferBound => {
+                "pass on less often or less: a larger batch_size if batches are below 1 MB, otherwise fewer and smaller parts per sample"
+            }
             Bottleneck::NetworkBound => "move the data closer, or request more samples at the same time",
             Bottleneck::LockBound => "find the lock that readers wait for (--section waits) and avoid sharing it",
             Bottleneck::GilBound => "read with processes instead of threads",
@@ -312,7 +330,7 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
             waits.wording().noun()
         )),
         // The trace does not show whether a pool that is asked each time makes batches.
-        WaitKind::OwnWork if waits.has_no_readers() && row.waits >= TASKS_MIN => Some(format!(
+        WaitKind::OwnWork if row.waits >= TASKS_MIN && (waits.has_no_readers() || row.tid.is_none()) => Some(format!(
             "{step} {}{work}; if {} batches, request several ahead instead of one at a time",
             row.named(),
             if row.processes > 1 { "they make" } else { "it makes" }

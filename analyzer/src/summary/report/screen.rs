@@ -68,8 +68,9 @@ pub fn print(summary: &Summary, page: Page) -> String {
             let fits = |room: &Room| with(room).lines().count() <= LINES;
             let least = Room { rows: ROWS_MIN, tables: 0, findings: 1, helping: 0, verifies: true };
             let less_help = (0..HELPING).rev().map(|helping| Room { helping, ..least });
+            let less = less_help.chain([Room { findings: 0, helping: 0, ..least }]);
             let last = Room { verifies: false, ..least };
-            with(&some.chain(fewer).chain(one).chain(none).chain(less_help).find(fits).unwrap_or(last))
+            with(&some.chain(fewer).chain(one).chain(none).chain(less).find(fits).unwrap_or(last))
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::Summary;
 use super::headline::Bottleneck;
 use super::locked::locked_file;
+use super::named_pipe::named_pipe;
 use super::patterns::{OTHERS, PatternUse};
 use super::verdict::training_waits;
 use super::wait_enders::most;
@@ -25,6 +26,7 @@ pub enum FileUse {
 pub fn of_bottleneck(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
     use Bottleneck::*;
     match bottleneck {
+        PipeBound => named_pipe(summary).map(|pipe| format!("the program that writes {pipe}")),
         StorageBound | OwnReads | FileCallBound => files(FileUse::Read, summary),
         CheckpointBound | WriteBound => files(FileUse::Written, summary),
         NetworkBound => server(summary),

@@ -13,6 +13,7 @@ use super::findings::Unit;
 use super::functions::beneath;
 use super::gpu::{Gpus, gpus};
 use super::locked;
+use super::named_pipe::named_pipe;
 use super::no_cpu::{Shortage, reader_cpus};
 use super::processes::ProcessUse;
 use super::subject::{FREE, Subject, subject, waited_for};
@@ -165,6 +166,8 @@ pub(super) struct Waits<'a> {
     of_slowest: bool,
     /// The reason why no CPU was free, if readers waited for one.
     pub(super) shortage: Option<Shortage>,
+    /// The named pipe in which readers spent most of their time in calls on files.
+    pub(super) pipe: Option<String>,
     /// The GPUs of these trainers, if they were timed.
     pub(super) gpus: Option<Gpus>,
 }
@@ -174,7 +177,7 @@ pub(super) fn training_waits(summary: &Summary) -> Option<Waits<'_>> {
     let waits = waits(&summary.training).filter(|waits| !waits.is_marginal(summary))?;
     let lacked = waits.causes.map_or(0, |causes| causes.get(Part::NoCpu));
     let shortage = reader_cpus(summary).and_then(|cpus| cpus.shortage_of(lacked));
-    Some(Waits { shortage, ..waits })
+    Some(Waits { shortage, pipe: named_pipe(summary).map(str::to_string), ..waits })
 }
 
 /// Returns the waits of trainers; `None` if no trainer's wait is known.
@@ -185,7 +188,7 @@ pub(super) fn waits(groups: &[RankGroup]) -> Option<Waits<'_>> {
     let trained: i64 = groups.iter().map(|group| group.trained_ns).sum();
     let starting: i64 = groups.iter().filter_map(|group| group.wait_start_ns).sum();
     let (held, causes, gpus) = (held(&groups), causes(&groups), gpus(&groups));
-    let (shortage, of_slowest) = (None, false);
+    let (shortage, pipe, of_slowest) = (None, None, false);
     let waits = |waited| Waits {
         held,
         groups,
@@ -198,6 +201,7 @@ pub(super) fn waits(groups: &[RankGroup]) -> Option<Waits<'_>> {
         causes,
         of_slowest,
         shortage,
+        pipe,
         gpus,
     };
     waited.filter(|_| trained > 0).map(waits).map(Waits::caused_by_the_slowest)
@@ -329,15 +333,15 @@ impl Waits<'_> {
     fn answer(&self) -> String {
         if self.has_no_readers() && self.waits_for_others() {
             return format!(
-                "{} ran for {} without readers. Calls do not show the time that its own thread spent on data.",
-                self.wording().subject(),
+                "No readers were recognized in {} ({}). Calls do not show the time that its own thread spent on data.",
+                self.wording().definite(),
                 self.mean(self.trained)
             );
         }
         if self.has_no_readers() {
             return format!(
-                "Whether {} waited for data is unknown: {} ran for {} without readers, so its own thread makes its batches, \
-                 and calls do not show when.",
+                "Whether {} waited for data is unknown: no readers of {} were recognized in its {}, and calls do not show \
+                 when its own thread works on data.",
                 self.wording().noun(),
                 self.who(),
                 self.mean(self.trained)
@@ -390,10 +394,12 @@ impl Waits<'_> {
     fn of_unrelated(&self) -> Option<String> {
         let part = |group: &&RankGroup| group.waited_ns.unwrap_or(0) as f64 / group.trained_ns.max(1) as f64;
         let most = self.unrelated.iter().copied().max_by(|a, b| part(a).total_cmp(&part(b)))?;
-        let longest = format!("{} waited {}", self.called(most), Unit::Share.text(part(&most)));
+        let (name, waited) = (self.called(most), Unit::Share.text(part(&most)));
         Some(match self.unrelated.len() - 1 {
-            0 => format!("another job, {longest}"),
-            more => format!("{} other jobs waited less; the longest: {longest}", grouped(more as u64 + 1)),
+            0 => format!("{name}, another job, waited {waited}"),
+            more => {
+                format!("{} other jobs waited less; the longest: {name} waited {waited}", grouped(more as u64 + 1))
+            }
         })
     }
 
@@ -480,6 +486,9 @@ impl Waits<'_> {
             Some(causes) => {
                 let each = causes.scaled(causes.sum() / self.groups.len() as i64).unwrap_or(causes);
                 let mut sentences = super::causes::sentences(&each, self.read_themselves(), self.shortage.as_ref());
+                if let Some(pipe) = &self.pipe {
+                    name_pipe(&mut sentences, pipe);
+                }
                 if let Some(first) = sentences.first_mut().filter(|_| self.of_slowest) {
                     *first = first.replacen("Causes of the whole wait:", "Causes of the wait of the slowest:", 1);
                 }
@@ -500,6 +509,11 @@ impl Waits<'_> {
             format!("{waited} of the wait was for {}.", row.named())
         });
         let named = match causes.largest() {
+            _ if group.file_waits >= FILE_WAITS => Some(format!(
+                "{} looked for files that did not exist yet, and slept until they did, {}.",
+                self.who(),
+                many(group.file_waits, "time", "times")
+            )),
             Part::Network => remote_ends(summary),
             Part::Lock => Some(locked::sentence(summary)),
             _ => None,
@@ -592,32 +606,31 @@ impl Waits<'_> {
         })
     }
 
-    /// Returns the waits that are not for data, if they are long enough to mention.
-    fn other_waits(&self) -> Vec<String> {
-        let sum = |of: fn(&RankGroup) -> Option<i64>| self.groups.iter().filter_map(|group| of(group)).sum::<i64>();
-        let kinds = [
-            (
-                WaitKind::OwnWork,
-                sum(|group| group.own_work_ns),
-                "for its own threads or programs, which worked on its tasks or took its output",
-            ),
+    /// Returns the waits that are not for data, by kind, each with its purpose.
+    fn other_times(&self) -> [(WaitKind, i64, &'static str); 4] {
+        [
+            (WaitKind::OwnWork, self.total(|group| group.own_work_ns), "for its own threads or programs"),
             (
                 WaitKind::Lock,
-                sum(|group| group.lock_wait_ns),
+                self.total(|group| group.lock_wait_ns),
                 "for locks that other threads held; that is not a wait for data",
             ),
             (
                 WaitKind::Peer,
-                sum(|group| group.peer_wait_ns),
+                self.total(|group| group.peer_wait_ns),
                 "for other ranks or processes, or for the network; that is not a wait for its readers",
             ),
             (
                 WaitKind::Unknown,
-                sum(|group| group.unknown_wait_ns),
+                self.total(|group| group.unknown_wait_ns),
                 "for something that the trace does not identify, such as a lock without calls or a device",
             ),
-        ];
-        let worth = kinds.into_iter().filter(|(_, ns, _)| self.part(*ns) >= FREE);
+        ]
+    }
+
+    /// Returns a sentence per kind of wait that is not for data, if it is long enough to mention.
+    fn other_waits(&self) -> Vec<String> {
+        let worth = self.other_times().into_iter().filter(|(_, ns, _)| self.part(*ns) >= FREE);
         let sentence = |(kind, ns, what): (WaitKind, i64, &str)| {
             let (waited, share) = (self.mean(ns), share(ns, self.trained));
             match self.groups.len() {
@@ -633,13 +646,7 @@ impl Waits<'_> {
 
     /// Returns the share of the training in the waits of one kind that are not for data: the longest ones.
     fn longest_other(&self) -> f64 {
-        let kinds: [fn(&RankGroup) -> Option<i64>; 4] = [
-            |group| group.own_work_ns,
-            |group| group.lock_wait_ns,
-            |group| group.peer_wait_ns,
-            |group| group.unknown_wait_ns,
-        ];
-        kinds.into_iter().map(|of| self.sum_share(of)).fold(0.0, f64::max)
+        self.other_times().into_iter().map(|(_, ns, _)| self.part(ns)).fold(0.0, f64::max)
     }
 
     /// Returns `true` if waits that are not for data take a part of the training that is worth a sentence.
@@ -717,7 +724,12 @@ impl Waits<'_> {
         let before = last.start_ts - run_start - startup;
         let is_worth = |ns: i64| ns as f64 > WORTH * each as f64;
         is_worth(startup).then(|| match is_worth(before) {
-            true => format!("{} started {} after its process.", self.wording().subject(), time(startup as f64)),
+            true => format!(
+                "{} started {} into the run, {} after its process had started.",
+                self.wording().subject(),
+                time((before + startup) as f64),
+                time(startup as f64)
+            ),
             false => format!("{} started after {}.", self.wording().subject(), time(startup as f64)),
         })
     }
@@ -730,8 +742,21 @@ fn remote_ends(summary: &Summary) -> Option<String> {
         format!("{} ({}, {connections})", end.address, bytes(end.bytes as f64))
     };
     let ends: Vec<String> = summary.dataset.peers.iter().take(REMOTE_ENDS).map(end).collect();
-    (!ends.is_empty()).then(|| format!("Most bytes went over connections to {}.", ends.join(" and ")))
+    (!ends.is_empty()).then(|| format!("Connections went to {}.", ends.join(" and ")))
 }
+
+/// Replaces storage by the named pipe that readers read.
+fn name_pipe(sentences: &mut [String], pipe: &str) {
+    for sentence in sentences {
+        *sentence = sentence.replacen("storage (calls on files)", "reads of a named pipe", 1);
+        if sentence == super::causes::STORAGE {
+            *sentence = format!("Readers waited for the program that writes {pipe}.");
+        }
+    }
+}
+
+/// Fewer waits for files are not worth a sentence.
+const FILE_WAITS: u64 = 3;
 
 /// The number of remote ends in a sentence: the end of a server that is traced too is a client.
 const REMOTE_ENDS: usize = 1;
@@ -927,7 +952,7 @@ fn reads_itself(summary: &Summary) -> Option<String> {
     let (spent, looped_for) = (time(reads.read_ns as f64), time(looped as f64));
     let cause = match read_from_cache(summary) {
         Some(text) => format!("and {text}"),
-        None => "and storage is the cause of that".into(),
+        None => "in calls on files".into(),
     };
     let facts = format!(
         "{name} reads its data in its main thread, like a loader without workers (num_workers=0): reads took {spent} \
