@@ -124,6 +124,9 @@ looks-and-sleeps                storage      slow files, the trainer looks for a
 checkpoints                     checkpoint   checkpoints take 40 % of the training, batches come in time | the training stalls, but not for data
 checkpoints-in-a-thread         none         a thread writes the checkpoints during the training | nothing stalls
 checkpoints-and-slow-files      storage      slow files and checkpoints | both stall the training, for different reasons
+checkpoint-processes            own-work        each fifth step waits for the process that writes the last checkpoint, and starts the next one | a child that calls on files, and reads nothing
+pool-map-beside-loader          own-work        each step waits for `Pool.map` of two processes, batches come in time | processes that answer, like readers that deliver
+lock-of-a-reader                own-work        a thread reads ahead under a lock of the library, which the training needs, too, to note its results | the holder is the reader
 two ranks (``waits/ranks.py``)
 -----------------------------------------------------------------------------------------------------------------------------
 ranks-one-slow                  storage      2 ranks meet at a barrier, the files of rank 1 are slow | rank 0 waits for rank 1 and not for its own readers
@@ -131,6 +134,12 @@ ranks-healthy                   none         2 ranks meet at a barrier, batches 
 ranks-gloo-one-slow             storage      2 ranks of gloo, the files of rank 1 are slow | a loop thread receives what rank 0 waits for
 ranks-spawned                   storage      2 ranks by `torch.multiprocessing.spawn`, each with 2 workers of PyTorch's loader | workers are not ranks
 torchrun-one-slow               storage      (spans) torchrun, 2 ranks of DistributedDataParallel, the files of rank 1 are slow | rank 0 waits within its backward
+several programs (``waits/partners.py``)
+-----------------------------------------------------------------------------------------------------------------------------
+files-of-a-producer             storage         another program writes each batch to a file, the training looks for it and sleeps 4 ms in turn | no call waits for the producer
+files-of-a-fast-producer        none            the same with fast files: batches come in time | looks that find a file at once
+decoder-behind-a-socket         cpu             a thread of the training asks a decoder for each batch, another program with a Unix socket | the thread only receives
+ranks-meet-by-files             other-rank       2 ranks tell each other by files how far they are, rank 1 reads 60 ms per step itself | no call waits for the other rank
 a program in C or C++, without Python (``waits/programs.py``)
 -----------------------------------------------------------------------------------------------------------------------------
 c-condition                     storage      `pthread_cond_wait`, slow files | no fork, no pipe, no Python
@@ -282,7 +291,7 @@ def find(report):
 def find_own_reads(report, text):
     """Returns the report's result for a script whose main thread reads its data itself."""
     reads = [process["own_reads"] for process in report["processes"] if process.get("own_reads")]
-    if len(reads) != 1 or "storage is the cause of that" not in text:
+    if len(reads) != 1 or "at least that long for data, in calls on files" not in text:
         return Found(None, "unknown", None)
     return Found(reads[0]["read_ns"] / (reads[0]["to_ts"] - reads[0]["from_ts"]), "storage", None)
 

@@ -339,3 +339,66 @@ def checkpoints_and_slow_files():
                 save("checkpoint.sync-60ms")
     loader.close()
     return trainer
+
+
+def write_out(index):
+    """A checkpoint, written by a process of its own."""
+    save(f"checkpoint{index % 2}.sync-60ms")
+
+
+@job("own-work", FAST, says=("waited .* for its own threads or programs",))
+def checkpoint_processes():
+    """each fifth step waits for the process that writes the last checkpoint, and starts the next one | a child that calls on files, and reads nothing"""
+    loader, trainer, writer = Loader(samples(FAST), 120), Trainer(), None
+    for step, _ in enumerate(trainer.fetch(loader)):
+        trainer.compute(0.008)
+        if step % 5 == 4:
+            if writer is not None:
+                with trainer.waiting_for("own-work"):
+                    writer.join()
+            writer = multiprocessing.Process(target=write_out, args=(step,))
+            writer.start()
+    writer.join()
+    loader.close()
+    return trainer
+
+
+def score(seconds):
+    compute_for(seconds)
+    return seconds
+
+
+@job("own-work", FAST, says=("waited .* for its own threads or programs",))
+def pool_map_beside_loader():
+    """each step waits for `Pool.map` of two processes, batches come in time | processes that answer, like readers that deliver"""
+    with multiprocessing.Pool(2) as pool:
+        loader, trainer = Loader(samples(FAST), 60), Trainer()
+        for _ in trainer.fetch(loader):
+            with trainer.waiting_for("own-work"):
+                pool.map(score, [0.01] * 4, chunksize=1)
+            trainer.compute(0.01)
+        loader.close()
+    return trainer
+
+
+@job("own-work", SLOW, says=("waited .* for locks that other threads held",))
+def lock_of_a_reader():
+    """a thread reads ahead under a lock of the library, which the training needs, too, to note its results | the holder is the reader"""
+    library, ahead, steps = threading.RLock(), queue.Queue(4), 60
+
+    def read():
+        make, work = samples(SLOW, number=1), Work()
+        for index in range(steps):
+            work.begin()
+            with library:
+                content = make(index, work)
+            ahead.put((content, work.end()))
+
+    threading.Thread(target=read).start()
+    trainer = Trainer()
+    for _ in trainer.fetch(Batch(*ahead.get()) for _ in range(steps)):
+        trainer.compute(0.03)
+        for _ in range(2):
+            with trainer.waiting_for("own-work"), library:
+                pass
+    return trainer

@@ -7,7 +7,7 @@ import os
 import sys
 
 # Importing these modules registers their jobs.
-import alone, formats, frameworks, machine, network, processes, programs, pytorch, ranks, threads  # noqa: E401,F401
+import alone, formats, frameworks, machine, network, partners, processes, programs, pytorch, ranks, threads  # noqa: E401,F401
 from registry import JOBS, prepare
 
 
