@@ -281,12 +281,7 @@ impl<'a> Family<'a> {
     /// Returns the start of the first item of a process without tasks: one median item duration before it sent that
     /// item, but not before the process started.
     pub fn begins_to_make(&self, proc: u32, born: i64) -> i64 {
-        let threads = || self.threads_of(proc).map(|thread| &self.threads[thread]);
-        let gives = |step: &&Step| step.kind == StepKind::Give && step.object.id != 0;
-        let mut given: Vec<i64> =
-            threads().flat_map(|thread| thread.steps.iter().filter(gives)).map(|step| step.start).collect();
-        given.sort_unstable();
-        given.dedup_by(|next, last| *next - *last < NEXT_NS);
+        let given = self.items_given(proc, i64::MIN);
         let Some(&first) = given.first() else { return born };
         let mut items: Vec<i64> = given.windows(2).map(|pair| pair[1] - pair[0]).collect();
         if items.len() < ITEMS_MIN {
@@ -297,11 +292,19 @@ impl<'a> Family<'a> {
         (first - *item).max(born)
     }
 
+    /// Returns when a process sent its items after a timestamp, in order of time. Messages in quick succession are one item.
+    fn items_given(&self, proc: u32, after: i64) -> Vec<i64> {
+        let steps = self.threads_of(proc).flat_map(|thread| &self.threads[thread].steps);
+        let gives = steps.filter(|step| step.kind == StepKind::Give && step.object.id != 0);
+        let mut given: Vec<i64> = gives.map(|step| step.start).filter(|start| *start > after).collect();
+        given.sort_unstable();
+        given.dedup_by(|next, last| *next - *last < NEXT_NS);
+        given
+    }
+
     /// Returns when a process sent its first message.
     pub fn first_given(&self, proc: u32) -> Option<i64> {
-        let threads = self.threads_of(proc).map(|thread| &self.threads[thread]);
-        let gives = |step: &&Step| step.kind == StepKind::Give && step.object.id != 0;
-        threads.filter_map(|thread| thread.steps.iter().find(gives)).map(|step| step.start).min()
+        self.items_given(proc, i64::MIN).first().copied()
     }
 
     /// Returns `true` if Python started a process that imports its modules itself.
@@ -325,12 +328,7 @@ impl<'a> Family<'a> {
     /// first. Zero if that is not much.
     pub fn prepares(&self, proc: u32, from: i64) -> i64 {
         let Some(first) = self.first_thread(proc).map(|thread| &self.threads[thread]) else { return 0 };
-        let gives = |step: &&Step| step.kind == StepKind::Give && step.object.id != 0 && step.start > from;
-        let threads = self.threads_of(proc).map(|thread| &self.threads[thread]);
-        let mut given: Vec<i64> =
-            threads.flat_map(|thread| thread.steps.iter().filter(gives)).map(|step| step.start).collect();
-        given.sort_unstable();
-        given.dedup_by(|next, last| *next - *last < NEXT_NS);
+        let given = self.items_given(proc, from);
         let mut works: Vec<i64> = given.windows(2).map(|pair| first.worked(pair[0], pair[1])).collect();
         if works.len() < ITEMS_MIN || !self.is_restarted(proc) {
             return 0;

@@ -75,7 +75,7 @@ impl Family<'_> {
     }
 
     /// Finds waits of threads that gave up the interpreter until another one has it: they request it again at once.
-    pub(super) fn find_interpreter_switches(&mut self) {
+    fn find_interpreter_switches(&mut self) {
         let is_switch = |thread: &Thread, at: usize| {
             let wait = &thread.steps[at];
             let next = (at + 1..thread.steps.len()).find(|&next| thread.steps[next].kind != StepKind::Edge);

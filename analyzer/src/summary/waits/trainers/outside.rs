@@ -32,13 +32,10 @@ impl Trainer<'_, '_> {
                 None => found.push((*step, kind, by)),
             }
         }
-        let is_network = found.iter().any(|(step, ..)| step.object.network);
-        if is_network && self.is_server() || self.family.answers(self.lane().proc) {
-            return None;
-        }
         let works = found.windows(2).filter(|pair| self.computes(pair[0].0.end, pair[1].0.start)).count() as u64;
         let (from, to) = (found.first()?.0.start, found.last()?.0.end);
-        if works < STEPS_MIN {
+        let is_network = found.iter().any(|(step, ..)| step.object.network);
+        if works < STEPS_MIN || is_network && self.is_server() || self.family.answers(self.lane().proc) {
             return None;
         }
         let to = self.done(to);
