@@ -169,6 +169,8 @@ torch-spawned-workers           start        DataLoader with spawned workers | e
 torch-no-workers-slow-files     storage      DataLoader with `num_workers=0`, slow files | no wait for another thread
 torch-decode-in-memory          cpu          DataLoader, 2 workers compute on data in memory | no data file is opened
 torch-iterable-slow-files       storage      an IterableDataset, 2 workers, slow files | workers are not told what to read
+torch-nested-lists              handover     DataLoader, batches of 50,000 numbers in lists and dictionaries | most of the wait is unpickling in the training thread
+torch-iterator-per-step         start        `next(iter(loader))` in each step, 2 workers | each step forks workers, and takes one batch from them
 data come through libraries of formats, in PyTorch's DataLoader (``waits/formats.py``)
 -----------------------------------------------------------------------------------------------------------------------------
 webdataset-slow-tars            storage      webdataset, tars on a slow disk | a stream: no file per sample, and no index that is requested

@@ -12,7 +12,7 @@ use super::values::{at, exact, list, number, text};
 use crate::summary::figures::units::{many, time};
 
 /// Causes and the style classes that set their colors.
-const CAUSES: [(&str, &str); 18] = [
+const CAUSES: [(&str, &str); 19] = [
     ("storage", "cause-storage"),
     ("page-faults", "cause-page-faults"),
     ("network", "cause-network"),
@@ -24,6 +24,7 @@ const CAUSES: [(&str, &str); 18] = [
     ("sleep", "cause-sleep"),
     ("child", "cause-child"),
     ("hand-over", "cause-hand-over"),
+    ("sampling", "cause-sampling"),
     ("start", "cause-start"),
     ("dead-reader", "cause-dead-reader"),
     ("not-asked", "cause-not-asked"),

@@ -417,6 +417,7 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
     // Only part of a step is compute; without spans, a step also includes unpacking its batch.
     let lesser = LESSER_COMPUTE[pipeline.by_spans as usize];
     let compute = 1.0 - (1.0 - 1.0 / change.compute) * if corner.lesser { lesser } else { 1.0 };
+    let on_cpu = computes_on_cpu(pipeline);
     let order = change.order(pipeline);
     let was = pipeline.readers();
     // Each of more readers waits longer then.
@@ -435,14 +436,14 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
     // Faster decoding leaves calls on files as they are.
     let decode = pipeline.in_calls + (1.0 - pipeline.in_calls) / change.decode;
     let last = pipeline.passes.len().saturating_sub(1);
-    let per_reader = per_reader(pipeline);
+    let (per_reader, cores) = (per_reader(pipeline), pipeline.cores());
     for (number, pass) in pipeline.passes.iter_mut().enumerate() {
         for batch in &mut pass.batches {
             batch.work[Kind::Io as usize] /= storage;
             batch.work[Kind::Fixed as usize] *= shared.max(1.0);
             batch.work[Kind::Cpu as usize] *= slower * decode;
             batch.work[Kind::Hand as usize] *= slower;
-            batch.think_cpu_ns *= compute;
+            batch.think_cpu_ns *= if on_cpu { compute } else { 1.0 };
             batch.think_ns = batch.own_ns + (batch.think_ns - batch.own_ns) * compute;
             if change.no_handover {
                 let left = if corner.lesser { 0.5 } else { 0.0 };
@@ -454,7 +455,7 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
             }
         }
         if let Some(workers) = change.workers.filter(|workers| *workers != was) {
-            resize(pass, workers, per_reader, corner);
+            resize(pass, workers, (per_reader, cores), corner);
         }
         if change.workers.is_some() || change.prefetch.is_some() {
             let per_reader = change.prefetch.unwrap_or(prefetch);
@@ -470,6 +471,14 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
             }
         }
     }
+}
+
+/// Returns `true` if the training thread spends most of its steps on a CPU. Otherwise a device computes, and the CPU time is that of the
+/// program around it.
+fn computes_on_cpu(pipeline: &Pipeline) -> bool {
+    let batches = || pipeline.passes.iter().flat_map(|pass| &pass.batches);
+    let waits: f64 = batches().map(|batch| batch.think_ns - batch.own_ns).sum();
+    batches().map(|batch| batch.think_cpu_ns).sum::<f64>() >= waits
 }
 
 /// The time of computing with more readers, relative to the time with those that were seen: as in jobs in which both were
@@ -504,11 +513,11 @@ fn per_reader(pipeline: &Pipeline) -> f64 {
 /// Share of the cost of creating the only reader that an additional one would also take.
 const FIRST_PART: f64 = 0.5;
 
-/// Share of the time to stop readers that grows with their number: they exit in parallel.
+/// Share of the time to stop readers that grows with their number at least: they exit in parallel, as far as there are cores.
 const JOIN_PART: f64 = 0.3;
 
 /// Changes the number of readers of a pass.
-fn resize(pass: &mut Pass, workers: usize, per_reader: f64, corner: &Corner) {
+fn resize(pass: &mut Pass, workers: usize, (per_reader, cores): (f64, f64), corner: &Corner) {
     let was = pass.starts.len().max(1);
     let last = pass.starts.iter().map(|start| start.created_ns).fold(0.0, f64::max);
     let cost = if corner.cheap_start && workers > was { 0.5 } else { 1.0 };
@@ -530,7 +539,9 @@ fn resize(pass: &mut Pass, workers: usize, per_reader: f64, corner: &Corner) {
     if pass.is_fresh {
         let more = workers as f64 - was as f64;
         pass.lead_ns = (pass.lead_ns + more * per_reader * cost).max(0.0);
-        pass.tail_ns = (pass.tail_ns * (1.0 + JOIN_PART * cost * more / was as f64)).max(0.0);
+        let turns = |readers: usize| (readers as f64 / cores).max(1.0);
+        let longer = (1.0 + JOIN_PART * more / was as f64).max(turns(workers) / turns(was));
+        pass.tail_ns = (pass.tail_ns * (1.0 + (longer - 1.0) * cost)).max(0.0);
     }
     for (number, batch) in pass.batches.iter_mut().enumerate() {
         batch.reader = (number % workers) as u32;

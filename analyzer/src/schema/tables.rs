@@ -247,6 +247,7 @@ pub const WAITS: &[Column] = &[
     column("sleep_ns", Type::Int64, false, "sleeping readers"),
     column("child_ns", Type::Int64, false, "a program that a reader started and waited for"),
     column("hand_over_ns", Type::Int64, false, "serializing, pipes, shared memory, passing descriptors"),
+    column("sampling_ns", Type::Int64, false, "the thread that takes batches chose samples"),
     column("start_ns", Type::Int64, false, "until readers had started"),
     column("dead_reader_ns", Type::Int64, false, "the readers that would have made the batch had ended"),
     column("not_asked_ns", Type::Int64, false, "readers were idle until the trainer requested a batch"),

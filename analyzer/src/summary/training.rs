@@ -70,6 +70,12 @@ pub struct RankGroup {
     /// Page faults of the threads that made its batches, in intervals in which storage served some.
     #[serde(default)]
     pub faults: Option<Faults>,
+    /// `true` if waits include the work of the training thread on batches that it had received.
+    #[serde(default)]
+    pub counts_receipts: bool,
+    /// How often the training thread created readers, as calls show it.
+    #[serde(default)]
+    pub generations: u64,
     /// Waits during the training that are not for data, if only calls show waits: for threads or programs that worked
     /// on input from the trainer, for locks that they held, for other ranks or remote peers, and waits with an unknown
     /// end.
@@ -625,6 +631,8 @@ impl Scene<'_> {
             wait_elsewhere_ns: wait.elsewhere(),
             causes: wait.causes,
             faults: told.and_then(|waits| waits.faults),
+            generations: told.map_or(0, |waits| waits.generations),
+            counts_receipts: !by_spans && told.is_some_and(|waits| waits.counts_receipts),
             own_work_ns: own(WaitKind::OwnWork),
             lock_wait_ns: own(WaitKind::Lock),
             peer_wait_ns: others(WaitKind::Peer),

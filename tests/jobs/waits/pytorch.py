@@ -171,3 +171,28 @@ def torch_iterable_slow_files():
                 yield Samples(slow, 40)[index]
 
     return train_torch(Stream(), 0.018)
+
+
+@job("handover", FAST, torch=True, never=("more readers",))
+def torch_nested_lists():
+    """DataLoader, batches of 50,000 numbers in lists and dictionaries | most of the wait is unpickling in the training thread"""
+    boxes = [{"label": str(number % 80), "corners": [number + corner * 0.5 for corner in range(12)]} for number in range(4000)]
+
+    def made():
+        return [{**box, "corners": list(box["corners"])} for box in boxes]
+
+    return train_torch(Samples(fast, 40, content=made), 0.02)
+
+
+@job("start", FAST, torch=True, finding="workers-restart")
+def torch_iterator_per_step():
+    """`next(iter(loader))` in each step, 2 workers | each step forks workers, and takes one batch from them"""
+    import torch
+    from torch.utils.data import DataLoader
+
+    torch.set_num_threads(1)
+    loader = DataLoader(Samples(fast, 200), batch_size=1, collate_fn=collate, num_workers=2, worker_init_fn=start_worker)
+    trainer = Trainer("start")
+    for _ in trainer.fetch(next(iter(loader)) for _ in range(25)):
+        trainer.compute(0.02)
+    return trainer

@@ -11,11 +11,12 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "readers wait for a CPU, and have at least four threads each and two per CPU",
+    asks: "readers wait for a CPU, and have at least four threads each and two per CPU, or threads without calls use \
+        40 % of their CPU time",
     silences: &[],
     silences_rules: POINTLESS,
-    remedy: "use one thread per reader: OMP_NUM_THREADS=1, or the equivalent setting of the readers' libraries",
-    torch: "call torch.set_num_threads(1) in worker_init_fn, set OMP_NUM_THREADS=1 or the equivalent of other \
+    remedy: "use one thread per reader: OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1, or the equivalent setting of the readers' libraries",
+    torch: "call torch.set_num_threads(1) in worker_init_fn, set OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1 or the equivalent of other \
         libraries in the workers (cv2.setNumThreads(0), TOKENIZERS_PARALLELISM=false)",
     elsewhere: "",
     verify: COMPARE,
@@ -23,5 +24,5 @@ pub const RULE: Rule = Rule {
 };
 
 fn judge(case: &Case) -> Judgement {
-    by_shortage(case, |shortage| matches!(shortage, Shortage::Threads { .. }))
+    by_shortage(case, |shortage| matches!(shortage, Shortage::Threads { .. } | Shortage::Pools { .. }))
 }

@@ -57,12 +57,25 @@ fn costs(group: &RankGroup, (number, gap): (u64, i64)) -> (u64, i64) {
     (number, gap.max(again as i64))
 }
 
-/// Returns how often all readers of a trainer had ended before the next ones started, and the time in which none read.
+/// Fewer readers that live for a short time are not those of a second loader.
+const BRIEF_MIN: usize = 4;
+
+/// Fewer times at which readers were created may be those of several loaders.
+const GENERATIONS_MIN: u64 = 4;
+
+/// Returns how often all readers of a trainer had ended before the next ones started, and the time in which none read. If there are
+/// many brief readers, those that live for most of the time belong to another loader.
 fn restarts(group: &RankGroup) -> (u64, i64) {
     let readers = group.readers.iter().filter(|reader| !is_own(group, reader));
     let mut lives: Vec<_> = readers.map(|reader| (reader.first_ts, reader.last_ts)).collect();
     lives.sort_unstable();
-    let Some(mut ended) = lives.first().map(|life| life.1) else { return (0, 0) };
+    let span = lives.iter().map(|life| life.1).max().unwrap_or(0) - lives.first().map_or(0, |life| life.0);
+    let is_brief = |life: &(i64, i64)| 2 * (life.1 - life.0) < span;
+    if lives.iter().filter(|life| is_brief(life)).count() >= BRIEF_MIN {
+        lives.retain(is_brief);
+    }
+    let again = if group.generations >= GENERATIONS_MIN { group.generations - 1 } else { 0 };
+    let Some(mut ended) = lives.first().map(|life| life.1) else { return (again, 0) };
     let (mut number, mut gaps) = (0, 0);
     for (first, last) in lives {
         if first > ended {
@@ -71,5 +84,5 @@ fn restarts(group: &RankGroup) -> (u64, i64) {
         }
         ended = ended.max(last);
     }
-    (number, gaps)
+    (number.max(again), gaps)
 }

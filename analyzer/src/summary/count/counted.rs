@@ -279,6 +279,8 @@ pub struct ProcessCount {
     pub bytes_read: u64,
     pub bytes_written: u64,
     pub failed: u64,
+    /// CPU time of its threads, as far as they read the counters of the kernel.
+    pub cpu_us: u64,
     /// A node of the map has space for eleven threads, and most processes have one, so counts are boxed.
     pub threads: BTreeMap<i32, Box<ThreadCount>>,
 }
@@ -297,6 +299,7 @@ impl ProcessCount {
         bytes_read: 0,
         bytes_written: 0,
         failed: 0,
+        cpu_us: 0,
         threads: BTreeMap::new(),
     };
 }
@@ -597,6 +600,7 @@ impl ProcessCount {
         self.bytes_read += other.bytes_read;
         self.bytes_written += other.bytes_written;
         self.failed += other.failed;
+        self.cpu_us += other.cpu_us;
         self.compute_ns += other.compute_ns;
         self.idle_ns += other.idle_ns;
         self.time_ns.iter_mut().zip(other.time_ns).for_each(|(mine, theirs)| *mine += theirs);

@@ -9,6 +9,7 @@ use super::data_sets::DataSetCounter;
 use super::device_times::DeviceId;
 use super::file_traits::FileTraits;
 use super::kinds::{KindTraits, Library, directions};
+use super::saves::{Saves, interrupts};
 use crate::batch::{ABSENT, ABSENT_32, Batch, FAILED};
 use crate::catalog::{Catalog, FILE_NONE};
 use crate::filter::Filter;
@@ -43,6 +44,8 @@ pub struct Counter<'a> {
     usage: usize,
     /// Passes through files in the current batch.
     passes: Passes,
+    /// Files that the thread of the current batch is saving.
+    saves: Saves,
     /// The lane of the current batch, and whether its process has a rank.
     lane: usize,
     lane_id: LaneId,
@@ -90,6 +93,7 @@ impl<'a> Counter<'a> {
             wake: 0,
             usage: 0,
             passes: Passes::default(),
+            saves: Saves::default(),
             lane: 0,
             lane_id: LaneId { proc: 0, tid: 0 },
             is_ranked: false,
@@ -167,6 +171,7 @@ impl Consumer for Counter<'_> {
         let first = batch.ts.iter().copied().min();
         self.timelines.begin(self.lane_id, first.unwrap_or(i64::MAX));
         (self.wake, self.usage) = (0, 0);
+        self.saves.interrupt();
         self.data_sets.begin();
         self.mpi_files.begin();
         self.counted.file_locks.begin();
@@ -186,6 +191,7 @@ impl Consumer for Counter<'_> {
             let interval = Interval { start: batch.ts[row], end: batch.ts[row].saturating_add(batch.dur[row]) };
             self.source(source, batch.proc, batch.bytes[row], interval, &mut process);
         }
+        process.cpu_us = batch.usage.iter().map(|usage| usage.counters.cpu_us).sum();
         process.events = batch.len() as u64;
         thread.events = batch.len() as u64;
         process.threads.insert(batch.tid, Box::new(thread));
@@ -260,6 +266,22 @@ impl Counter<'_> {
         self.lanes.push(self.lane, Track::Io, interval);
         if self.puts(traits, file) {
             self.lanes.push(self.lane, Track::Put, interval);
+        }
+    }
+
+    /// Notes a call on a file that a thread may be saving.
+    #[inline(always)]
+    fn saves(&mut self, traits: KindTraits, file: u32, interval: Interval, (written, is_done): (u64, bool)) {
+        match traits.class {
+            Class::Write => self.saves.write(file, written),
+            Class::Read => self.saves.read(file),
+            _ if traits.opens && is_done => self.saves.open(file, interval.start),
+            _ if traits.closes => {
+                if let Some(saved) = self.saves.close(file, interval.end) {
+                    self.lanes.push(self.lane, Track::Put, saved);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -342,6 +364,7 @@ impl Counter<'_> {
                 thread.add_request(read);
             } else {
                 self.file_call(traits, file, interval);
+                self.saves(traits, file, interval, (written, batch.ret[i] >= 0));
                 // A read at the end of a file takes time, too, and returns nothing.
                 thread.add_call(interval, read, named.data && traits.class == Class::Read);
             }
@@ -408,12 +431,16 @@ impl Counter<'_> {
             self.refused_lock(batch, i, traits);
             self.look_for_file(batch, i, traits, file.hash);
         } else if traits.next_batch {
+            self.saves.interrupt();
             self.timelines.fetch(interval);
         } else if traits.starts_loader {
             self.timelines.loader_start(interval);
         } else if traits.is_task() {
             self.timelines.task(interval);
         } else if let Some(kind) = traits.step {
+            if interrupts(kind) {
+                self.saves.interrupt();
+            }
             self.step(batch, i, (kind, file.object), (interval, moved));
             self.counted.file_locks.step(kind, batch.file[i], interval.end - interval.start);
             self.refused_lock(batch, i, traits);

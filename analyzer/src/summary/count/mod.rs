@@ -3,7 +3,7 @@
 //! [`kinds`] and [`file_traits`] determine what an event counts as, [`counter`] sees each event once and adds it to
 //! [`counted`], [`data_sets`] relates calls of libraries to the calls on files inside them, [`epochs`] are the epochs
 //! that spans number, [`file_locks`] the files for whose locks threads waited, [`remote_ends`] the addresses that
-//! processes were connected to, [`tally`] adds what traced programs counted themselves.
+//! processes were connected to, [`saves`] the time in which threads saved files, [`tally`] adds what traced programs counted themselves.
 
 pub mod counted;
 pub mod counter;
@@ -14,4 +14,5 @@ pub mod file_locks;
 pub mod file_traits;
 pub mod kinds;
 pub mod remote_ends;
+pub mod saves;
 pub mod tally;

@@ -64,6 +64,7 @@ pub(super) fn label(part: Part, reads_itself: bool) -> &'static str {
         Part::Sleep => "sleeping readers",
         Part::Child => "programs started by the readers",
         Part::HandOver => "transfer of batches",
+        Part::Sampling => "the loader's own work in the thread that takes batches",
         Part::Start => "reader start-up and shutdown",
         Part::Dead => "readers that had ended",
         Part::NotAsked => "readers that were idle because no batch was requested",
@@ -106,6 +107,11 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
         Part::Lock => "Readers waited for locks that other threads or processes held.".into(),
         Part::Sleep => "Readers slept: their code, or a library in it, calls sleep or polls.".into(),
         Part::Child => "Readers waited for programs that they had started.".into(),
+        Part::Sampling => {
+            "After a batch had arrived, the thread that takes batches worked on, or slept, before it requested another one: its \
+             sampler chose samples, or the batch was unpickled."
+                .into()
+        }
         Part::HandOver => {
             "Passing data on took this time: serializing it, pipes, sockets, shared memory.".into()
         }

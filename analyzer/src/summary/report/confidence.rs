@@ -122,7 +122,9 @@ fn basis(summary: &Summary, headline: &Headline, waits: &Waits) -> Fact {
 /// Returns the limit of inferred waits, which are those for readers. It matters most if they are short.
 fn own_work(headline: &Headline, waits: &Waits) -> Option<Fact> {
     let is_of_readers = headline.bottleneck.is_wait_for_data() || headline.bottleneck == Bottleneck::NotDataBound;
-    let is_partial = headline.certainty == Certainty::Inferred && is_of_readers && !waits.read_themselves();
+    let is_whole = waits.groups.iter().all(|group| group.counts_receipts);
+    let is_partial =
+        headline.certainty == Certainty::Inferred && is_of_readers && !is_whole && !waits.read_themselves();
     let is_most = headline.bottleneck != Bottleneck::NotDataBound && waits.lost() >= MOST;
     let level = if is_most { Level::High } else { Level::Medium };
     is_partial.then(|| Fact(level, format!("data work in {} itself is not counted", waits.wording().thread())))

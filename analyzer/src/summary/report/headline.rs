@@ -81,6 +81,7 @@ pub enum Bottleneck {
     /// Calls on files use the CPU of the readers: they are served from memory.
     FileCallBound,
     TransferBound,
+    SamplingBound,
     NetworkBound,
     LockBound,
     GilBound,
@@ -163,6 +164,7 @@ impl Bottleneck {
             Bottleneck::PreprocessingBound => "PREPROCESSING-BOUND",
             Bottleneck::FileCallBound => "FILE-CALL-BOUND",
             Bottleneck::TransferBound => "TRANSFER-BOUND",
+            Bottleneck::SamplingBound => "SAMPLING-BOUND",
             Bottleneck::NetworkBound => "NETWORK-BOUND",
             Bottleneck::LockBound => "LOCK-BOUND",
             Bottleneck::GilBound => "GIL-BOUND",
@@ -251,6 +253,7 @@ impl Bottleneck {
             Part::Sleep => Bottleneck::SleepBound,
             Part::Child => Bottleneck::SubprocessBound,
             Part::HandOver => Bottleneck::TransferBound,
+            Part::Sampling => Bottleneck::SamplingBound,
             Part::Start => Bottleneck::StartupBound,
             Part::Dead => Bottleneck::ReaderDied,
             Part::NotAsked => Bottleneck::PrefetchBound,
@@ -493,7 +496,8 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
             // Without spans, only calls show a checkpoint.
             let is_lower = bottleneck == Bottleneck::CheckpointBound
                 && waits.groups.iter().all(|group| group.checkpoint_ns.is_none());
-            let rest = if is_lower { " Serializing the checkpoints is not included." } else { "" };
+            let rest =
+                if is_lower { " Work on checkpoints before their files are opened is not included." } else { "" };
             let written = time(waits.written() as f64);
             (
                 "is spent writing files",
@@ -801,7 +805,7 @@ fn shortage_name(shortage: &Shortage) -> &'static str {
     match shortage {
         Shortage::Quota(_) => "quota",
         Shortage::Mask { .. } => "affinity",
-        Shortage::Threads { .. } => "too many threads",
+        Shortage::Threads { .. } | Shortage::Pools { .. } => "too many threads",
         Shortage::Others { .. } => "other processes",
         Shortage::Own { .. } => "all CPUs busy",
     }

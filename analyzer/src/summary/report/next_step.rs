@@ -218,6 +218,10 @@ impl Bottleneck {
                 "make fewer and larger calls on files: read whole files or records at once, or map them; do not stat or list per sample"
             }
             Bottleneck::PreprocessingBound => "preprocess ahead of time, or add readers if CPUs are idle",
+            Bottleneck::SamplingBound => {
+                "make the sampler cheaper: choose samples in advance, such as a list of indices per epoch, or in another thread \
+                 (py-spy shows the code of the training thread)"
+            }
             Bottleneck::TransferBound => {
                 "pass on less often or less: a larger batch_size if batches are below 1 MB, otherwise fewer and smaller parts per sample"
             }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Summary;
+use super::findings::Unit;
 use super::machine::{MachineUse, QuotaUse, allowed, most_used_up};
 use super::processes::ProcessUse;
 use crate::resources::CpuWeight;
@@ -19,6 +20,9 @@ pub const THREADS_A_CPU: f64 = 2.0;
 /// Readers that waited for a CPU and used less than this share of their CPUs compete with other processes.
 const OTHERS: f64 = 0.7;
 
+/// Readers have thread pools if other threads than those that made the batches used this share of their CPU time.
+const IN_POOLS: f64 = 0.4;
+
 /// If other processes kept less than this share of the rest busy, readers did not wait for them.
 const CONFIRMED: f64 = 0.5;
 
@@ -34,6 +38,8 @@ pub struct ReaderCpus<'a> {
     pub used: Option<f64>,
     /// The number of threads of all readers.
     pub threads: Option<u64>,
+    /// The share of their CPU time that went to threads without calls.
+    pub in_pools: Option<f64>,
 }
 
 /// The reason why readers did not get a CPU.
@@ -50,6 +56,12 @@ pub enum Shortage {
     },
     Threads {
         threads: u64,
+        readers: u64,
+        cpus: u32,
+    },
+    /// Threads without calls used this share of the readers' CPU time.
+    Pools {
+        share: f64,
         readers: u64,
         cpus: u32,
     },
@@ -92,6 +104,7 @@ pub fn reader_cpus(summary: &Summary) -> Option<ReaderCpus<'_>> {
     let resources = || readers.iter().map(|reader| &reader.resources);
     let sum = |values: Vec<Option<i64>>| values.into_iter().try_fold(0, |sum, value| Some(sum + value?));
     let cpu_ns = sum(resources().map(|it| it.cpu_ns).collect());
+    let by_threads = sum(readers.iter().map(|reader| reader.threads_cpu_ns).collect());
     let first = readers.iter().filter_map(|reader| reader.first_ts).min();
     let last = readers.iter().filter_map(|reader| Some(reader.first_ts? + reader.work.span_ns)).max();
     let lived = first.zip(last).map(|(first, last)| last - first).filter(|ns| *ns > 0);
@@ -101,6 +114,10 @@ pub fn reader_cpus(summary: &Summary) -> Option<ReaderCpus<'_>> {
         used: cpu_ns.zip(lived).map(|(cpu, lived)| cpu as f64 / lived as f64),
         threads: sum(readers.iter().map(|it| Some(it.threads.max(it.resources.threads_end?) as i64)).collect())
             .map(|sum| sum as u64),
+        in_pools: cpu_ns
+            .zip(by_threads)
+            .filter(|(cpu, _)| *cpu > 0)
+            .map(|(cpu, known)| 1.0 - known as f64 / cpu as f64),
         machine,
         readers,
     })
@@ -138,10 +155,15 @@ impl ReaderCpus<'_> {
         Some((threads / self.readers.len() as f64, threads / self.allowed.filter(|cpus| *cpus > 0)? as f64))
     }
 
-    fn pools(&self) -> Option<Shortage> {
+    fn threads(&self) -> Option<Shortage> {
         let (a_reader, a_cpu) = self.threads_each()?;
         let (threads, readers, cpus) = (self.threads?, self.readers.len() as u64, self.allowed?);
         (a_reader >= THREADS_A_READER && a_cpu >= THREADS_A_CPU).then_some(Shortage::Threads { threads, readers, cpus })
+    }
+
+    fn pools(&self) -> Option<Shortage> {
+        let share = self.in_pools.filter(|share| *share >= IN_POOLS)?;
+        Some(Shortage::Pools { share, readers: self.readers.len() as u64, cpus: self.allowed? })
     }
 
     /// Returns the average number of CPUs that were busy with processes outside the trace, or taken by the hypervisor.
@@ -182,9 +204,10 @@ impl ReaderCpus<'_> {
             true => Shortage::Others { used, cpus, cores, busy, weight },
             false => Shortage::Own { used, cpus },
         };
-        // Pools of readers that leave most of their CPUs to others are idle.
-        let pools = || self.pools().filter(|_| !is_shared || busy.is_none());
-        Some(self.mask().filter(|_| !is_shared).or_else(pools).unwrap_or_else(own))
+        // Many threads that leave most of the CPUs to others are idle.
+        let threads = || self.threads().filter(|_| !is_shared || busy.is_none());
+        let mask = self.mask().filter(|_| !is_shared);
+        Some(mask.or_else(|| self.pools()).or_else(threads).unwrap_or_else(own))
     }
 }
 
@@ -204,6 +227,13 @@ impl Shortage {
                 "{} ran {} threads on {}: each has its own thread pool.",
                 many(*readers, "reader", "readers"),
                 grouped(*threads),
+                many(*cpus as u64, "CPU", "CPUs")
+            ),
+            Shortage::Pools { share, readers, cpus } => format!(
+                "{} of the CPU time of {} went to other threads than those that made the batches, such as the thread pools of \
+                 numeric libraries: they compete for {}.",
+                Unit::Share.text(*share),
+                many(*readers, "reader", "readers"),
                 many(*cpus as u64, "CPU", "CPUs")
             ),
             Shortage::Others { used, cpus, cores, busy, weight } => {
@@ -258,7 +288,7 @@ mod tests {
         threads: u64,
     ) -> ReaderCpus<'a> {
         let (allowed, used) = (Some(allowed), Some(used));
-        ReaderCpus { machine, readers, allowed, at_start: Some(8), used, threads: Some(threads) }
+        ReaderCpus { machine, readers, allowed, at_start: Some(8), used, threads: Some(threads), in_pools: None }
     }
 
     fn reader() -> ProcessUse {
@@ -313,6 +343,21 @@ mod tests {
     }
 
     #[test]
+    fn threads_without_calls_are_a_shortage_also_beside_other_programs() {
+        let machine = MachineUse { cores: Some(2), ..MachineUse::default() };
+        let (a, b) = (reader(), reader());
+        let of = |share| ReaderCpus { in_pools: Some(share), ..cpus(&machine, vec![&a, &b], 2, 0.9, 4) }.shortage_of(0);
+        let pools = of(0.57).unwrap();
+        assert_eq!(pools, Shortage::Pools { share: 0.57, readers: 2, cpus: 2 });
+        assert!(
+            pools.sentence().starts_with("57 % of the CPU time of 2 readers went to other threads"),
+            "{}",
+            pools.sentence()
+        );
+        assert!(matches!(of(0.3), Some(Shortage::Others { .. })));
+    }
+
+    #[test]
     fn low_weight_explains_why_others_get_the_cpus() {
         let machine = MachineUse { cores: Some(8), ..MachineUse::default() };
         let sentence = |value: u64| {
@@ -335,6 +380,7 @@ mod tests {
             at_start: None,
             used: None,
             threads: None,
+            in_pools: None,
         };
         assert_eq!(unknown.shortage_of(0), None);
     }

@@ -55,6 +55,9 @@ pub struct ProcessUse {
     /// The host resources it was allowed to use, and their use.
     #[serde(default)]
     pub resources: Resources,
+    /// CPU time of its threads with calls, up to their last wait; `null` if the trace does not show it.
+    #[serde(default)]
+    pub threads_cpu_ns: Option<i64>,
     #[serde(flatten)]
     pub work: Work,
 }
@@ -102,7 +105,8 @@ impl Section for Processes {
         group's `periods`, `throttled_periods` and `throttled_ns`; `cpu_weight` of its own group (`value`, and the \
         kernel's `default`; `null` if they are equal); `memory_limit` in bytes, `memory_group`; \
         `io_limits` of block devices, empty without one; `shm_size`, `threads_end`, `cpu_ns`, `storage_read` and `storage_written` not served by the page cache, \
-        `thread_variables`; `null` if unknown), `role` (trainer or reader, as in `training`, otherwise `null`), \
+        `thread_variables`; `null` if unknown), `threads_cpu_ns` (CPU time of its threads with calls, up to the last wait of each; \
+        `null` if unknown), `role` (trainer or reader, as in `training`, otherwise `null`), \
         `ended`, `signal` (that ended it, according to its parent; else `null`), `killer` (`proc` of the process that sent \
         this signal; `null` if none in the trace did), `threads`, `lost`, `events`, \
         `failed`, `bytes_read`, `bytes_written`, `read_ns`, `write_ns`, `metadata_ns`, `sync_ns`, `compute_ns`, \
@@ -142,6 +146,7 @@ impl Section for Processes {
                 lost: process.lost + count.lost,
                 own_reads: count.threads.get(&process.pid).map(|thread| thread.data_reads).filter(|it| it.read_ns > 0),
                 resources: process.resources.clone(),
+                threads_cpu_ns: (count.cpu_us > 0).then_some(count.cpu_us as i64 * 1_000),
                 work,
             }
         };

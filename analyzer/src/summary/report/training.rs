@@ -31,8 +31,8 @@ impl Section for Training {
         first event and their last message, it waits while its first thread waits for messages, locks or children. \
         Sleep does not count, and sockets do not count if readers use only pipes, because other processes respond \
         there. After the last message, the training continues until the trainer waits for another thread or process, \
-        or until its readers have ended. Receiving a batch whose message has arrived (copying, unpickling) does not \
-        count as waiting, so the program's own timer around its loader shows more. Held: ranks that communicate wait \
+        or until its readers have ended. Receiving a batch whose message has arrived (copying, unpickling) counts as \
+        waiting with PyTorch's loader, which then requests another batch. With other loaders, the program's own timer shows more. Held: ranks that communicate wait \
         for the slowest one. All ranks' waits together cost a rank at most its own wait plus its communication, and at \
         most the time in which any rank waited. Overlap: the time from the first span of a rank (its trainer and the \
         processes below it) to the last, in four parts: I/O of any of its threads while the trainer computed, compute \
@@ -56,15 +56,16 @@ impl Section for Training {
         `waited_ns` (for batches, without `hidden_ns`), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, readers starting, then \
         in I/O and busy with other work), `causes` (of it, nanoseconds by cause; `null` if the trace does not show \
         what ended waits), `faults` (of the threads that made batches, in intervals in which storage served some: \
-        `major`, which storage served, and `minor`; `null` if unknown), `own_work_ns`, `lock_wait_ns`, `peer_wait_ns`, `unknown_wait_ns` (waits that are not for data, if only \
+        `major`, which storage served, and `minor`; `null` if unknown), `counts_receipts` (waits include the work of the training \
+        thread on batches that it had received), `generations` (how often it created readers, as calls show it), `own_work_ns`, `lock_wait_ns`, `peer_wait_ns`, `unknown_wait_ns` (waits that are not for data, if only \
         calls show waits), `own_gil_ns` and `own_no_cpu_ns` (the training thread outside its waits: waiting for \
         Python's interpreter lock, and ready to run without a free CPU), `file_waits` (waits of its process for files that did not exist yet), `peers` (of `peer_wait_ns`, by other trainer: `proc`, `pid`, `rank`, `wait_ns`), `waited_for` (the \
         threads and programs that ended its waits, at most two per kind of wait: `kind`, `name`, `processes` (how many \
         have this name), `pid`, `tid` (if it is a thread of the trainer's process), `threads` (how many of them, if each ended few waits), `waits`, `wait_ns`, `causes`), `held_ns` \
         (the most that waits of all ranks cost it; `null` if it does not communicate with other ranks), \
         `computed_ns`, `communicated_ns`, `checkpoint_ns` (in checkpoint spans; `null` if there are none and files of \
-        1 MiB or more were written), `written_ns` (its own thread in writes and syncs during the training, without \
-        compute or a wait at the same time), `own_read_ns` (its own thread in calls that read files, in addition to \
+        1 MiB or more were written), `written_ns` (its own thread in writes and syncs during the training, and between them while it \
+        saves a file and does nothing else that calls show; without compute or a wait at the same time), `own_read_ns` (its own thread in calls that read files, in addition to \
         its readers; `null` if spans show the waits), `overlap` (`both_ns`, `compute_only_ns`, `io_only_ns`, \
         `neither_ns`; `null` if compute is unknown or trainers share a group), `batches` (waits that spans show), \
         `epochs` (from the first to the last number in spans), `readers` (a list: `proc`, `pid`, `tid`, `name`, \

@@ -30,6 +30,9 @@ use crate::summary::waits::timeline::STEPS_MAX;
 use crate::summary::waits::trainers::WaitKind;
 use crate::summary::wording::Wording;
 
+/// A loop that waits for less than this share of its time shows no readers.
+const NONE: f64 = 0.005;
+
 /// A training run that waits for this share of its time or more is limited by data loading.
 pub(super) const LIMITING: f64 = 0.2;
 
@@ -407,6 +410,7 @@ impl Waits<'_> {
     pub(super) fn has_no_readers(&self) -> bool {
         self.groups.iter().all(|group| group.inferred && group.readers.is_empty())
             && self.lost() < FREE
+            && self.part(self.waited) < NONE
             && !self.is_doubtful()
     }
 

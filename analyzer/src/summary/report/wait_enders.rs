@@ -164,6 +164,7 @@ fn doing(part: Part) -> &'static str {
         Part::Sleep => "asleep",
         Part::Child => "waiting for a program",
         Part::HandOver => "passing data on",
+        Part::Sampling => "choosing samples",
         Part::Start => "starting",
         Part::Dead => "after its end",
         Part::NotAsked => "without a request",

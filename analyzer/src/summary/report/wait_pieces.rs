@@ -121,6 +121,9 @@ mod tests {
             before: Parts::default(),
             file_waits: 0,
             is_supplied: false,
+            requests: Vec::new(),
+            counts_receipts: false,
+            generations: 0,
             readers: Vec::new(),
             faults: None,
         };

@@ -29,6 +29,8 @@ pub enum Part {
     Child,
     /// Serialization, pipes, shared memory, passing descriptors.
     HandOver,
+    /// The thread that takes batches worked in the loader itself: it chose samples.
+    Sampling,
     /// Until readers had started.
     Start,
     /// The readers that would have made the batch had ended.
@@ -63,6 +65,7 @@ impl Part {
         Part::Sleep,
         Part::Child,
         Part::HandOver,
+        Part::Sampling,
         Part::Start,
         Part::Dead,
         Part::NotAsked,
@@ -86,6 +89,7 @@ impl Part {
             "sleep",
             "child",
             "hand-over",
+            "sampling",
             "start",
             "dead-reader",
             "not-asked",

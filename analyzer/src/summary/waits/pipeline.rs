@@ -19,6 +19,8 @@ use crate::summary::tree::LaneId;
 pub struct Trained {
     pub lane: LaneId,
     pub by_spans: bool,
+    /// When the loader requested batches, if it does that before it returns another one.
+    pub requests: Vec<i64>,
     pub from: i64,
     pub to: i64,
     /// Waits for readers to start or exit.
@@ -251,7 +253,7 @@ impl Walk<'_, '_> {
                 seen.undisturbed.extend((!is_disturbed).then_some(batch.take_ns));
             }
             batch.wait_ns = (fetch.end - fetch.start).max(0) as f64;
-            if self.waits.by_spans {
+            if self.waits.by_spans || !self.waits.requests.is_empty() {
                 batch.return_ns = (fetch.end - fetch.start.max(last[number])) as f64;
             }
             let trigger = if number < requested { requests_from } else { fetches[number - requested].end };
@@ -434,6 +436,8 @@ impl Walk<'_, '_> {
             }
         }
         spread_unknown(&mut fetches, until);
+        let returned = made.len().saturating_sub(requested);
+        return_with_requests(&mut fetches, &self.waits.requests, returned);
         fetches
     }
 
@@ -460,6 +464,25 @@ impl Walk<'_, '_> {
         batch.think_ns = (all - cpu.min(all)) as f64;
         let own = OWN.iter().map(|part| did.get(*part)).sum::<i64>();
         batch.own_ns = (own as f64).clamp(0.0, batch.think_ns);
+    }
+}
+
+/// Extends each `next()` until it requests another batch, as far as requests are known. Those after the first `asking` ones, at the end of
+/// a pass, request none: they last as long as usual.
+fn return_with_requests(fetches: &mut [Fetch], requests: &[i64], asking: usize) {
+    let starts: Vec<i64> = fetches.iter().skip(1).map(|next| next.start).chain([i64::MAX]).collect();
+    let mut lengths = Vec::new();
+    for (fetch, next) in fetches.iter_mut().zip(&starts).take(asking) {
+        let at = requests.get(requests.partition_point(|at| *at < fetch.end));
+        if let Some(at) = at.filter(|at| *at <= next) {
+            lengths.push(at - fetch.end);
+            fetch.end = *at;
+        }
+    }
+    lengths.sort_unstable();
+    let usual = lengths.get(lengths.len() / 2).copied().unwrap_or(0);
+    for (fetch, next) in fetches.iter_mut().zip(&starts).skip(asking) {
+        fetch.end = (fetch.end + usual).min(*next);
     }
 }
 

@@ -81,7 +81,7 @@ impl Trainer<'_, '_> {
         waits.sort_by_key(|wait| wait.start);
         let made = self.readers_made(&readers);
         // A loader that has readers for each epoch stops them within the epoch. Others are stopped after the training.
-        let stops_are_waits = made.len() > 1;
+        let (stops_are_waits, generations) = (made.len() > 1, made.len() as u64);
         for made in made {
             self.add_start(&mut waits, made);
         }
@@ -116,10 +116,20 @@ impl Trainer<'_, '_> {
         if data().next().is_none() && !self.trains(&waits, from, to) {
             return None;
         }
+        let requests = self.add_receipts(&mut waits, &readers);
         // Drop waits before and after the training.
         waits.retain(|wait| wait.start >= from && wait.start < to.max(last));
         let readers = readers.into_iter().collect();
-        Some(TrainerWaits { waits, works, messages, readers, ..self.trained(false, from, to) })
+        Some(TrainerWaits {
+            waits,
+            works,
+            messages,
+            readers,
+            counts_receipts: !requests.is_empty(),
+            requests,
+            generations,
+            ..self.trained(false, from, to)
+        })
     }
 
     /// Returns the start of the training if other readers prepared data before it, such as a pool that converts a data set:
@@ -327,21 +337,31 @@ impl Trainer<'_, '_> {
 
     /// Returns when the trainer created its readers: consecutively, with short gaps.
     pub(super) fn readers_made(&self, readers: &BTreeSet<LaneId>) -> Vec<(Interval, usize)> {
+        let is_reader = |child: usize| readers.contains(&self.reader_of(Act { thread: child, at: 0 }));
+        self.groups_of_forks(is_reader).into_iter().map(|(made, children)| (made, children[0])).collect()
+    }
+
+    /// Returns the children that the trainer created consecutively, with short gaps.
+    pub(super) fn forked_groups(&self) -> Vec<(Interval, Vec<usize>)> {
+        self.groups_of_forks(|_| true)
+    }
+
+    fn groups_of_forks(&self, is_meant: impl Fn(usize) -> bool) -> Vec<(Interval, Vec<usize>)> {
         let steps = self.family.threads[self.thread].steps.iter();
         let forks = steps.filter(|step| step.kind == StepKind::Fork);
-        let mut found: Vec<(Interval, usize)> = Vec::new();
+        let mut found: Vec<(Interval, Vec<usize>)> = Vec::new();
         for fork in forks {
             let child = self.family.child_made(self.lane().proc, fork.amount as i32, fork.start);
-            let Some(child) = child.filter(|&child| readers.contains(&self.reader_of(Act { thread: child, at: 0 })))
-            else {
-                continue;
-            };
+            let Some(child) = child.filter(|&child| is_meant(child)) else { continue };
             // A program that waits for each child before it starts another one has no readers to start.
             let is_next =
                 |last: &Interval| fork.start - last.end < BETWEEN_FORKS_NS && !self.collects(last.end, fork.start);
             match found.last_mut().filter(|(last, _)| is_next(last)) {
-                Some((last, _)) => last.end = fork.end,
-                None => found.push((Interval { start: fork.start, end: fork.end }, child)),
+                Some((last, children)) => {
+                    last.end = fork.end;
+                    children.push(child);
+                }
+                None => found.push((Interval { start: fork.start, end: fork.end }, vec![child])),
             }
         }
         found

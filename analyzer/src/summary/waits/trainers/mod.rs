@@ -7,6 +7,7 @@
 mod calls;
 mod ended;
 mod outside;
+mod receipts;
 mod roles;
 mod spans;
 
@@ -106,6 +107,14 @@ pub struct TrainerWaits {
     /// Page faults of the threads that made its batches, in intervals in which storage served some.
     #[serde(default)]
     pub faults: Option<Faults>,
+    /// When it requested batches, if its waits include its own work on batches that it had received.
+    #[serde(skip)]
+    pub requests: Vec<i64>,
+    #[serde(default)]
+    pub counts_receipts: bool,
+    /// How often it created readers, as calls show it.
+    #[serde(default)]
+    pub generations: u64,
     /// Its readers, as calls show them, also those that it never waited for.
     #[serde(default)]
     pub readers: Vec<LaneId>,
@@ -148,7 +157,14 @@ impl TrainerWaits {
             |wait: &&Wait| wait.kind == WaitKind::Data && wait.parts.get(Part::Start) > 0 && !self.by_spans;
         let interval = |wait: &Wait| Interval { start: wait.start, end: wait.end };
         let reader_times = self.waits.iter().filter(is_reader_time).map(interval).collect();
-        Trained { lane: self.lane, by_spans: self.by_spans, from: self.from, to: self.to, reader_times }
+        Trained {
+            lane: self.lane,
+            by_spans: self.by_spans,
+            requests: self.requests.clone(),
+            from: self.from,
+            to: self.to,
+            reader_times,
+        }
     }
 
     /// Returns the threads that made its batches, with the number of waits that each ended.
@@ -411,6 +427,9 @@ impl<'f, 'a> Trainer<'f, 'a> {
             file_waits: 0,
             is_supplied,
             faults,
+            requests: Vec::new(),
+            counts_receipts: false,
+            generations: 0,
             readers,
         }
     }

@@ -28,7 +28,11 @@ impl Trainer<'_, '_> {
             let is_next =
                 |last: &(Step, WaitKind, Ender)| last.1 == kind && own.worked(last.0.end, step.start) < WORK_NS;
             match found.last_mut().filter(|last| is_next(last)) {
-                Some(last) => (last.0.end, last.2) = (step.end, by),
+                Some(last) => {
+                    last.0.end = step.end;
+                    // The rest of a message may have arrived before.
+                    last.2 = if by.act().is_some() || last.2.act().is_none() { by } else { last.2 };
+                }
                 None => found.push((*step, kind, by)),
             }
         }
@@ -86,7 +90,16 @@ impl Trainer<'_, '_> {
             Ender::Nobody => is_network || step.kind == StepKind::Take && step.amount > 0,
             _ => false,
         };
-        let receives = seen.received.get(&step.object.id).is_some_and(|bytes| *bytes > 0);
+        let receives = match by {
+            // A semaphore next to shared memory has no bytes: data come from the process that reads more.
+            Ender::Thread(act) if step.kind == StepKind::Wait => {
+                let fetched = |proc: u32| -> i64 {
+                    self.family.threads_of(proc).map(|thread| self.family.threads[thread].fetched()).sum()
+                };
+                fetched(self.family.threads[act.thread].lane.proc) > 2 * fetched(self.lane().proc)
+            }
+            _ => seen.received.get(&step.object.id).is_some_and(|bytes| *bytes > 0),
+        };
         is_outside.then_some((if receives { WaitKind::Data } else { WaitKind::Peer }, by))
     }
 

@@ -291,7 +291,21 @@ impl Trainer<'_, '_> {
         };
         let makes_readers = |lane: &LaneId| is_fork_server(self.family.processes, &self.family.parents, lane.proc);
         let is_server = |lane: &LaneId| is_rare(lane) && serves(lane) || makes_readers(lane);
-        all.iter().filter(|lane| !is_own(lane) && !is_server(lane)).copied().collect()
+        let readers = all.iter().filter(|lane| !is_own(lane) && !is_server(lane)).copied().collect();
+        self.with_siblings(readers)
+    }
+
+    /// Adds the processes that the trainer created together with a reader and that receive its requests: readers whose batches it
+    /// did not take.
+    fn with_siblings(&self, mut readers: BTreeSet<LaneId>) -> BTreeSet<LaneId> {
+        let lane = |child: usize| self.reader_of(Act { thread: child, at: 0 });
+        for (_, children) in self.forked_groups() {
+            if children.iter().any(|child| readers.contains(&lane(*child))) {
+                let is_asked = |child: &LaneId| self.family.sends(self.lane().proc, child.proc);
+                readers.extend(children.into_iter().map(lane).filter(is_asked));
+            }
+        }
+        readers
     }
 
     /// Returns the threads of the trainer's process that read, and that it repeatedly wakes: their output is ready before
@@ -322,10 +336,18 @@ impl Trainer<'_, '_> {
         let mut taken: BTreeMap<u64, usize> = BTreeMap::new();
         let takes = self.family.threads[self.thread].takes();
         takes.for_each(|step| *taken.entry(step.object.id).or_default() += 1);
-        let often = taken.into_iter().filter(|(_, count)| *count >= WAITS_MIN);
-        let givers = often.flat_map(|(object, _)| self.family.givers(object));
-        let lanes = givers.map(|thread| self.reader_of(Act { thread, at: 0 }));
-        lanes.filter(|lane| self.family.is_below(lane.proc, self.lane().proc)).collect()
+        let (often, rarely): (Vec<_>, Vec<_>) = taken.into_iter().partition(|(_, count)| *count >= WAITS_MIN);
+        let senders = |objects: Vec<(u64, usize)>| -> BTreeSet<LaneId> {
+            let givers = objects.into_iter().flat_map(|(object, _)| self.family.givers(object));
+            let lanes = givers.map(|thread| self.reader_of(Act { thread, at: 0 }));
+            lanes.filter(|lane| self.family.is_below(lane.proc, self.lane().proc)).collect()
+        };
+        // Readers that a loop creates for each batch send few messages each.
+        let own = self.lane().proc;
+        let mut brief = senders(rarely);
+        brief.retain(|lane| self.family.sends(own, lane.proc) && !self.family.is_program_of(lane.proc, own));
+        let brief = if brief.len() >= WAITS_MIN { brief } else { BTreeSet::new() };
+        senders(often).into_iter().chain(brief).collect()
     }
 
     /// Returns the reader of an act: a thread alongside the trainer, or the main thread of another process, which

@@ -4,6 +4,7 @@ use dlio_schemas::evidence::Counters;
 
 use super::*;
 use crate::batch::Usage;
+use crate::summary::waits::messages;
 use crate::summary::waits::timeline::{FileMade, Object, STEPS_MAX, Step, StepKind, ThreadPart, TimelinePart};
 
 const MS: i64 = 1_000_000;
@@ -578,4 +579,38 @@ fn an_object_at_which_two_threads_wake_each_other_is_a_lock() {
     // The first one was before the training.
     assert_eq!(only(&found).ns(WaitKind::Lock), 80 * MS);
     assert_eq!(only(&found).ns(WaitKind::Data), 0);
+}
+
+/// Returns a loader that requests two batches first, and another one through a thread of the trainer, `requested` ms after each batch. Both look for messages with a timeout if `polls`.
+fn loader(requested: i64, polls: bool) -> Waits {
+    let (feeder, pipe) =
+        (LaneId { proc: 0, tid: 9 }, |id: u64| Object { id: messages::PIPE << 56 | id, network: false });
+    let (data, asks) = (pipe(7), pipe(8));
+    let look = |object: Object, start: i64, end: i64| Step { amount: 0, ..step(StepKind::Poll, object, start, end) };
+    let mut feeds = vec![step(StepKind::Give, asks, 1, 1), step(StepKind::Give, asks, 2, 2)];
+    let (mut own, mut made) = (Vec::new(), Vec::new());
+    for i in 0..8 {
+        let (at, before) = (40 * i + 30, 40 * i + 5);
+        let waited = if polls { at + 10 } else { at };
+        if polls {
+            own.push(look(data, at, at + 10));
+            made.push(look(asks, before, at));
+        }
+        own.push(Step { amount: 4, ..step(StepKind::Take, data, waited, at + 10) });
+        own.push(step(StepKind::Take, data, at + 10, at + 10));
+        made.push(step(StepKind::Take, asks, if polls { at } else { before }, at));
+        made.push(Step { storage: 10 * MS, ..step(StepKind::Give, data, at + 10, at + 10) });
+        feeds.push(Step { woken: 0, ..woken(at - 20, at + 10 + requested, TRAINER) });
+        feeds.push(step(StepKind::Give, asks, at + 10 + requested, at + 10 + requested));
+    }
+    waits(vec![(TRAINER, own, vec![]), (feeder, feeds, vec![]), (READER, made, vec![])])
+}
+
+#[test]
+fn a_batch_that_the_loader_still_unpickles_is_waited_for() {
+    let found = loader(8, true);
+    let (data, parts) = (only(&found).ns(WaitKind::Data), only(&found).parts(WaitKind::Data));
+    assert_eq!((data, parts.get(Part::OutsideCalls)), (8 * 18 * MS, 8 * 8 * MS), "{parts:?}");
+    // Other programs may do a step before they ask again.
+    assert_eq!(only(&loader(8, false)).ns(WaitKind::Data), 8 * 10 * MS);
 }

@@ -1,0 +1,226 @@
+//! Work of a training thread on a batch that it has received from PyTorch's loader: it unpickles the batch, chooses the next samples, and
+//! requests them. The request is the last act of the loader in `next()`, so the work before it delays the training.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::family::Act;
+use super::super::messages::PIPE;
+use super::super::parts::{Part, Parts};
+use super::super::thread::{Thread, WAIT_NS};
+use super::super::timeline::{Step, StepKind};
+use super::{Trainer, WORK_NS, Wait, WaitKind};
+use crate::summary::time::intervals::{Interval, without};
+use crate::summary::tree::LaneId;
+
+/// Fewer batches do not show a pattern.
+const BATCHES_MIN: usize = 5;
+
+/// Of this many batches, a request follows at least `REQUESTED`. A pass of a loader ends without requests.
+const OF_BATCHES: usize = 5;
+const REQUESTED: usize = 2;
+
+/// Length of the header that precedes each message of Python.
+const HEADER: i64 = 4;
+
+/// CPU time that unpickling a batch may take: per batch, and per byte if it consists of small objects. Choosing samples takes the rest.
+const UNPICKLING_NS: i64 = 2_000_000;
+const OBJECTS_NS_PER_BYTE: i64 = 400;
+
+/// A batch that the trainer received: its messages, and their bytes.
+struct Batch {
+    start: i64,
+    end: i64,
+    bytes: i64,
+    /// The last of its messages.
+    step: usize,
+}
+
+/// A loader: when it sent requests to its readers, and when the trainer received their messages, in order of time.
+#[derive(Default)]
+struct Loader {
+    sent: Vec<i64>,
+    received: Vec<i64>,
+}
+
+/// A request, and the loader that sent it.
+struct Request {
+    at: i64,
+    loader: u64,
+}
+
+impl Loader {
+    /// Returns `true` if a pass begins with a request: all earlier ones were answered.
+    fn begins_with(&self, request: &Request) -> bool {
+        let before = |times: &[i64]| times.partition_point(|at| *at < request.at);
+        before(&self.sent) <= before(&self.received)
+    }
+}
+
+impl Trainer<'_, '_> {
+    /// Adds the time from the receipt of each batch until the trainer requested another one to its waits, which are in order of time.
+    /// Returns when it requested batches; nothing if its calls do not show that time.
+    pub(super) fn add_receipts(&self, waits: &mut Vec<Wait>, readers: &BTreeSet<LaneId>) -> Vec<i64> {
+        let (requests, loaders) = self.requests(readers);
+        let times: Vec<i64> = requests.iter().map(|request| request.at).collect();
+        let batches = if requests.is_empty() { Vec::new() } else { self.received_batches(readers, &times) };
+        let worked = self.worked_on(&batches, &requests, &loaders);
+        if batches.len() < BATCHES_MIN || OF_BATCHES * worked.len() < REQUESTED * batches.len() {
+            return Vec::new();
+        }
+        worked.into_iter().for_each(|(request, batch)| self.add_receipt(waits, request, batch));
+        times
+    }
+
+    /// Returns the first request after each batch, unless a pass of a loader begins with it.
+    fn worked_on<'b>(
+        &self,
+        batches: &'b [Batch],
+        requests: &[Request],
+        loaders: &BTreeMap<u64, Loader>,
+    ) -> Vec<(i64, &'b Batch)> {
+        let mut worked: Vec<(i64, &Batch)> = Vec::new();
+        for (at, request) in requests.iter().enumerate() {
+            let received = batches.partition_point(|batch| batch.end <= request.at);
+            let Some(batch) = received.checked_sub(1).map(|last| &batches[last]) else { continue };
+            let is_next = at == 0 || batch.start >= requests[at - 1].at;
+            let begins = loaders[&request.loader].begins_with(request) || self.changes_readers(batch.end, request.at);
+            worked.extend((is_next && !begins).then_some((request.at, batch)));
+        }
+        worked
+    }
+
+    /// Returns `true` if the trainer created a process between two timestamps, or waited for the end of one.
+    fn changes_readers(&self, from: i64, to: i64) -> bool {
+        let steps = &self.family.threads[self.thread].steps;
+        let within = steps[steps.partition_point(|step| step.end < from)..].iter().take_while(|step| step.start < to);
+        within.into_iter().any(|step| matches!(step.kind, StepKind::Fork | StepKind::Child | StepKind::Join))
+    }
+
+    /// Returns when the trainer woke the threads of its process that request batches, each from one reader, with their loaders.
+    /// Readers look for requests with a timeout, as only those of PyTorch's loader do.
+    fn requests(&self, readers: &BTreeSet<LaneId>) -> (Vec<Request>, BTreeMap<u64, Loader>) {
+        let (family, own) = (self.family, self.lane().proc);
+        let pipes = self.polled_pipes();
+        let results_of = |proc: u32| {
+            let its = pipes.iter().filter(|(object, _)| family.gives(proc, **object));
+            its.max_by_key(|(_, count)| **count).map(|(object, _)| *object)
+        };
+        // Per queue of requests, the readers that take them, and their loaders; and the loaders whose readers look for requests.
+        let (mut queues, mut looking) = (BTreeMap::<u64, Vec<u64>>::new(), BTreeSet::new());
+        for reader in readers.iter().filter(|reader| reader.proc != own) {
+            let Some(results) = results_of(reader.proc) else { continue };
+            let Some(thread) = family.thread_of(*reader).map(|thread| &family.threads[thread]) else { continue };
+            let objects: BTreeSet<u64> = thread.takes().map(|step| step.object.id).collect();
+            let polled = polled(thread);
+            for object in objects.into_iter().filter(|object| family.gives(own, *object)) {
+                queues.entry(object).or_default().push(results);
+                looking.extend(polled.contains(&object).then_some(results));
+            }
+        }
+        let (mut requests, mut loaders) = (Vec::new(), BTreeMap::<u64, Loader>::new());
+        for (queue, takers) in queues {
+            let [results] = takers[..] else { continue };
+            if !looking.contains(&results) {
+                continue;
+            }
+            let is_beside = |&feeder: &usize| feeder != self.thread && family.threads[feeder].lane.proc == own;
+            for feeder in family.givers(queue).into_iter().filter(is_beside) {
+                let loader = loaders.entry(results).or_default();
+                let sent = family.threads[feeder]
+                    .steps
+                    .iter()
+                    .filter(|step| step.kind == StepKind::Give && step.object.id == queue && step.amount != HEADER);
+                loader.sent.extend(sent.map(|step| step.start));
+                let woken = family.starvation_ends(feeder).filter(|(_, act)| act.thread == self.thread);
+                requests.extend(woken.map(|(_, act)| Request { at: act.at, loader: results }));
+            }
+        }
+        for (results, loader) in &mut loaders {
+            let taken = family.threads[self.thread].takes();
+            let messages = taken.filter(|step| step.object.id == *results && step.amount == HEADER);
+            loader.received = messages.map(|step| step.end).collect();
+            loader.sent.sort_unstable();
+        }
+        requests.sort_by_key(|request: &Request| request.at);
+        requests.dedup_by_key(|request| request.at);
+        (requests, loaders)
+    }
+
+    /// Returns the pipes from which the trainer takes messages that it looks for with a timeout, and the number of messages.
+    fn polled_pipes(&self) -> BTreeMap<u64, usize> {
+        let polled = polled(&self.family.threads[self.thread]);
+        let taken = self.family.threads[self.thread].takes().map(|step| step.object.id);
+        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+        taken.filter(|object| object >> 56 == PIPE && polled.contains(object)).for_each(|object| {
+            *counts.entry(object).or_default() += 1;
+        });
+        counts
+    }
+
+    /// Returns the batches that the trainer received from its readers: messages without much work or a request between them.
+    fn received_batches(&self, readers: &BTreeSet<LaneId>, requests: &[i64]) -> Vec<Batch> {
+        let (family, thread) = (self.family, &self.family.threads[self.thread]);
+        let mut known: BTreeMap<u64, bool> = BTreeMap::new();
+        let mut is_from_reader = |step: &Step| {
+            let is_reader = |giver: usize| {
+                let lane = family.threads[giver].lane;
+                lane.proc != self.lane().proc && readers.contains(&self.reader(lane))
+            };
+            *known.entry(step.object.id).or_insert_with(|| family.givers(step.object.id).into_iter().any(is_reader))
+        };
+        let mut batches: Vec<Batch> = Vec::new();
+        for (at, step) in thread.steps.iter().enumerate() {
+            let is_message = step.kind == StepKind::Take && step.amount > 0 && step.object.id != 0;
+            if !is_message || !is_from_reader(step) {
+                continue;
+            }
+            let goes_on = |last: &&mut Batch| {
+                let requested = requests.partition_point(|request| *request <= last.end);
+                thread.worked(last.end, step.start) < WORK_NS
+                    && requests.get(requested).is_none_or(|request| *request > step.start)
+            };
+            match batches.last_mut().filter(goes_on) {
+                Some(last) => (last.end, last.bytes, last.step) = (step.end, last.bytes + step.amount, at),
+                None => batches.push(Batch { start: step.start, end: step.end, bytes: step.amount, step: at }),
+            }
+        }
+        batches
+    }
+
+    /// Adds the time of one batch that is not part of a wait. It belongs to the wait for the batch, if there was one.
+    fn add_receipt(&self, waits: &mut Vec<Wait>, until: i64, batch: &Batch) {
+        let first = waits.partition_point(|wait| wait.end <= batch.start);
+        let around = waits[first.saturating_sub(1)..].iter().take_while(|wait| wait.start < until);
+        let around: Vec<Interval> = around.map(|wait| Interval { start: wait.start, end: wait.end }).collect();
+        for piece in without(&[Interval { start: batch.start, end: until }], &around) {
+            let ns = piece.end - piece.start;
+            let parts = self.receiving(piece, batch.bytes);
+            let at = waits.partition_point(|wait| wait.end <= piece.start);
+            let before = at.checked_sub(1).map(|last| &mut waits[last]);
+            match before.filter(|wait| wait.end == piece.start && wait.kind == WaitKind::Data) {
+                Some(wait) => (wait.end, wait.parts) = (piece.end, wait.parts + parts),
+                None if ns < WAIT_NS => {}
+                None => {
+                    let by = self.family.ender(self.thread, batch.step).act();
+                    let by = by.unwrap_or(Act { thread: self.thread, at: piece.end });
+                    waits.insert(at, Wait { parts, ..self.reader_time(piece.start, piece.end, by) });
+                }
+            }
+        }
+    }
+
+    /// Returns what the trainer does until it has a batch and has requested another one.
+    fn receiving(&self, Interval { start, end }: Interval, bytes: i64) -> Parts {
+        let did = self.family.threads[self.thread].composition(start, end);
+        let did = did.relabel(Part::Idle, Part::HandOver).relabel(Part::Lock, Part::HandOver);
+        let unpickling = did.get(Part::Cpu).min(UNPICKLING_NS + OBJECTS_NS_PER_BYTE * bytes);
+        let did = did - Parts::of(Part::Cpu, unpickling) + Parts::of(Part::HandOver, unpickling);
+        let parts = did.relabel(Part::Cpu, Part::Sampling).relabel(Part::Sleep, Part::Sampling);
+        parts.scaled(end - start).unwrap_or(Parts::of(Part::HandOver, end - start))
+    }
+}
+
+/// Returns the objects on which a thread looks for messages with a timeout.
+fn polled(thread: &Thread) -> BTreeSet<u64> {
+    thread.steps.iter().filter(|step| step.kind == StepKind::Poll).map(|step| step.object.id).collect()
+}
