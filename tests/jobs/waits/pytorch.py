@@ -2,7 +2,7 @@
 
 import time
 
-from clock import Batch, Trainer, Work, compute_for
+from clock import Batch, Trainer, Work, compute_for, now
 from processes import FAST, SLOW, samples
 from registry import job
 
@@ -193,6 +193,15 @@ def torch_iterator_per_step():
     torch.set_num_threads(1)
     loader = DataLoader(Samples(fast, 200), batch_size=1, collate_fn=collate, num_workers=2, worker_init_fn=start_worker)
     trainer = Trainer("start")
-    for _ in trainer.fetch(next(iter(loader)) for _ in range(25)):
+    for _ in range(25):
+        begin = now()
+        iterator = iter(loader)
+        made = now()
+        batch = next(iterator)
+        taken = now()
+        del iterator
+        trainer.note(begin, made)
+        trainer.note(made, taken, batch.record)
+        trainer.note(taken, now())
         trainer.compute(0.02)
     return trainer
