@@ -500,18 +500,14 @@ fn per_reader(pipeline: &Pipeline) -> f64 {
     let cost = |pass: &Pass| {
         let created = pass.starts.iter().map(|start| start.created_ns);
         let (first, last) = (created.clone().fold(f64::MAX, f64::min), created.fold(0.0, f64::max));
-        // The first reader costs more than additional ones.
         match pass.starts.len() {
-            1 => FIRST_PART * last,
+            1 => last,
             readers => (last - first) / (readers.max(2) - 1) as f64,
         }
     };
     let fresh = pipeline.passes.iter().filter(|pass| pass.is_fresh && !pass.starts.is_empty());
     fresh.map(cost).min_by(f64::total_cmp).unwrap_or(0.0)
 }
-
-/// Share of the cost of creating the only reader that an additional one would also take.
-const FIRST_PART: f64 = 0.5;
 
 /// Share of the time to stop readers that grows with their number at least: they exit in parallel, as far as there are cores.
 const JOIN_PART: f64 = 0.3;

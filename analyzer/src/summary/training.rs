@@ -591,10 +591,7 @@ impl Scene<'_> {
         let (lane, thread) = (&self.lanes[&trainer], self.thread(trainer));
         let process = &self.processes[trainer.proc as usize];
         let by_spans = lane.of(Track::Wait) > 0;
-        let (basis, readers) = match by_spans {
-            true => (Basis::Spans, self.readers(trainer, trainers, Basis::Spans)),
-            false => self.waits_for(trainer, self.readers(trainer, trainers, Basis::Idle), trainers),
-        };
+        let (basis, readers) = self.basis_of(trainer, trainers, by_spans);
         let told = self.waits.of(trainer);
         let readers = self.with_makers(readers, told.filter(|_| !by_spans), trainer);
         let (from, to) = self.bounds(trainer, told, &readers)?;
@@ -604,12 +601,13 @@ impl Scene<'_> {
         };
         let device = self.devices.used(trainer, (from, to), told.map(data_waits));
         let wait = wait.without(device.as_ref().map_or(0, |device| device.hidden_ns));
-        let others = |kind: WaitKind| told.filter(|waits| !waits.by_spans).map(|waits| waits.ns(kind));
+        let by_calls = told.filter(|waits| !waits.by_spans);
+        let others = |kind: WaitKind| by_calls.map(|waits| waits.ns(kind));
         let own = |kind: WaitKind| told.map(|waits| waits.ns(kind));
         let written = self.written(trainer, &readers).clamp(0, (to - from - wait.waited.unwrap_or(0)).max(0));
         let began = process.start_ts.unwrap_or(self.counted.processes[trainer.proc as usize].first_ts);
         let communicated = lane.of(Track::Comm);
-        let peers = told.filter(|waits| !waits.by_spans).map_or(Vec::new(), |waits| self.peers(waits, trainers));
+        let peers = by_calls.map_or(Vec::new(), |waits| self.peers(waits, trainers));
         let is_held = trainers.len() > 1 && communicated > 0 && by_spans;
         let computed = if self.knows_computing { lane.of(Track::Compute) } else { 0 };
         Some(RankGroup {
@@ -632,7 +630,7 @@ impl Scene<'_> {
             causes: wait.causes,
             faults: told.and_then(|waits| waits.faults),
             generations: told.map_or(0, |waits| waits.generations),
-            counts_receipts: !by_spans && told.is_some_and(|waits| waits.counts_receipts),
+            counts_receipts: by_calls.is_some_and(|waits| waits.counts_receipts),
             own_work_ns: own(WaitKind::OwnWork),
             lock_wait_ns: own(WaitKind::Lock),
             peer_wait_ns: others(WaitKind::Peer),
@@ -650,14 +648,22 @@ impl Scene<'_> {
             communicated_ns: communicated,
             checkpoint_ns: self.knows_saving.then_some(lane.of(Track::Save)),
             written_ns: self.knows_calls.then_some(written),
-            own_read_ns: told
-                .filter(|waits| !waits.by_spans && !readers.is_empty())
+            own_read_ns: by_calls
+                .filter(|_| !readers.is_empty())
                 .map(|waits| (waits.own_storage - written).max(reads_within(&thread, (from, to))).clamp(0, to - from)),
             overlap: self.overlap(trainer.proc, trainers).filter(|_| computed > 0),
             batches: thread.batches,
             epochs: thread.epochs(),
             readers: readers.iter().map(|reader| self.reader(reader)).collect(),
         })
+    }
+
+    /// Returns the waits of a trainer that count, and its readers.
+    fn basis_of(&self, trainer: LaneId, trainers: &BTreeSet<u32>, by_spans: bool) -> (Basis, Vec<Reading>) {
+        match by_spans {
+            true => (Basis::Spans, self.readers(trainer, trainers, Basis::Spans)),
+            false => self.waits_for(trainer, self.readers(trainer, trainers, Basis::Idle), trainers),
+        }
     }
 
     /// Returns the start and the end of a training.

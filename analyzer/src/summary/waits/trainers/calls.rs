@@ -120,16 +120,8 @@ impl Trainer<'_, '_> {
         // Drop waits before and after the training.
         waits.retain(|wait| wait.start >= from && wait.start < to.max(last));
         let readers = readers.into_iter().collect();
-        Some(TrainerWaits {
-            waits,
-            works,
-            messages,
-            readers,
-            counts_receipts: !requests.is_empty(),
-            requests,
-            generations,
-            ..self.trained(false, from, to)
-        })
+        let found = TrainerWaits { waits, works, messages, readers, generations, ..self.trained(false, from, to) };
+        Some(TrainerWaits { counts_receipts: !requests.is_empty(), requests, ..found })
     }
 
     /// Returns the start of the training if other readers prepared data before it, such as a pool that converts a data set:
