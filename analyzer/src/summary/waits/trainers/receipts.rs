@@ -15,7 +15,7 @@ use crate::summary::tree::LaneId;
 /// Fewer batches do not show a pattern.
 const BATCHES_MIN: usize = 5;
 
-/// Of this many batches, a request follows at least `REQUESTED`. A pass of a loader ends without requests.
+/// A request follows at least `REQUESTED` out of this many batches. A pass of a loader ends without requests.
 const OF_BATCHES: usize = 5;
 const REQUESTED: usize = 2;
 
