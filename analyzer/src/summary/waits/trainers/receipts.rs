@@ -67,7 +67,10 @@ impl Trainer<'_, '_> {
         if batches.len() < BATCHES_MIN || OF_BATCHES * worked.len() < REQUESTED * batches.len() {
             return Vec::new();
         }
-        worked.into_iter().for_each(|(request, batch)| self.add_receipt(waits, request, batch));
+        let mut more = Vec::new();
+        worked.into_iter().for_each(|(request, batch)| more.extend(self.add_receipt(waits, request, batch)));
+        waits.extend(more);
+        waits.sort_by_key(|wait| wait.start);
         times
     }
 
@@ -187,11 +190,12 @@ impl Trainer<'_, '_> {
         batches
     }
 
-    /// Adds the time of one batch that is not part of a wait. It belongs to the wait for the batch, if there was one.
-    fn add_receipt(&self, waits: &mut Vec<Wait>, until: i64, batch: &Batch) {
+    /// Adds the time of one batch that is not part of a wait to the wait for the batch. Returns it as waits if there was none.
+    fn add_receipt(&self, waits: &mut [Wait], until: i64, batch: &Batch) -> Vec<Wait> {
         let first = waits.partition_point(|wait| wait.end <= batch.start);
         let around = waits[first.saturating_sub(1)..].iter().take_while(|wait| wait.start < until);
         let around: Vec<Interval> = around.map(|wait| Interval { start: wait.start, end: wait.end }).collect();
+        let mut more = Vec::new();
         for piece in without(&[Interval { start: batch.start, end: until }], &around) {
             let ns = piece.end - piece.start;
             let parts = self.receiving(piece, batch.bytes);
@@ -203,10 +207,11 @@ impl Trainer<'_, '_> {
                 None => {
                     let by = self.family.ender(self.thread, batch.step).act();
                     let by = by.unwrap_or(Act { thread: self.thread, at: piece.end });
-                    waits.insert(at, Wait { parts, ..self.reader_time(piece.start, piece.end, by) });
+                    more.push(Wait { parts, ..self.reader_time(piece.start, piece.end, by) });
                 }
             }
         }
+        more
     }
 
     /// Returns what the trainer does until it has a batch and has requested another one.
