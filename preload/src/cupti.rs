@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 
 use dlio_tracer::life::lifecycle;
 use dlio_tracer::ops::Layer;
-use dlio_tracer::spans::cupti::client;
+use dlio_tracer::spans::cupti::client::{self, Version};
 
 use crate::slots;
 
@@ -21,9 +21,12 @@ pub unsafe extern "C" fn InitializeInjection() -> c_int {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
     if lifecycle::records(Layer::App) && !IS_DONE.swap(true, AcqRel) {
         let found = find().ok_or(c"libcupti is not found; add its directory to LD_LIBRARY_PATH");
+        // A client that has only version 1 would be refused beside one of version 2, and maybe also after it.
+        let is_old = slots::is_called_without(c"cuptiSubscribe", c"cuptiSubscribe_v2");
+        let allowed = if is_old { Version::One } else { Version::Two };
         // SAFETY: CUDA is initializing, and the library is not closed.
-        match found.and_then(|library| unsafe { client::subscribe(library) }) {
-            Ok(()) => slots::replace_calls(c"cuptiSubscribe", client::subscribe_other as *const c_void),
+        match found.and_then(|library| unsafe { client::subscribe(library, allowed) }) {
+            Ok(()) => client::replacements().for_each(|(name, _, hook)| slots::replace_calls(name, hook)),
             Err(cause) => lifecycle::say(&[b"cannot record the work of the GPU (--gpu): ", cause.to_bytes()]),
         }
     }

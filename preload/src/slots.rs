@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use dlio_tracer::kernel::memory::yield_now;
 use dlio_tracer::life::lifecycle;
 use dlio_tracer::ops::Layer;
+use dlio_tracer::spans::cupti::client;
 use dlio_tracer::thread::local::local;
 use dlio_tracer::thread::stack::with_stack_space;
 use libc::dl_phdr_info;
@@ -99,6 +100,18 @@ fn for_each_object(mut each: impl FnMut(usize, &Object)) {
 pub fn replace_calls(function: &CStr, hook: *const c_void) {
     let chosen = |name: &CStr, _| (name == function).then_some(hook.addr());
     with_stack_space(|| for_each_object(|_, object| _ = object.change(chosen)));
+}
+
+/// Returns `true` if an object that is loaded now calls a function of another object, but not the `newer` one.
+pub fn is_called_without(function: &CStr, newer: &CStr) -> bool {
+    let mut found = false;
+    with_stack_space(|| {
+        for_each_object(|_, object| {
+            let is_user = object.defined(function).is_null() && object.calls(function);
+            found |= is_user && !object.calls(newer);
+        });
+    });
+    found
 }
 
 fn change_slots(is_start: bool) {
@@ -283,6 +296,7 @@ unsafe extern "C" fn before_dlsym(handle: *mut c_void, name: *const c_char) -> C
         address: hook_of::<Hdf5>(found)
             .or_else(|| hook_of::<Mpi>(found))
             .or_else(|| hook_of::<Device>(found))
+            .or_else(|| client::replacement_of(found))
             .unwrap_or(found),
     }
 }

@@ -1,4 +1,5 @@
-/* A program that uses a GPU: it starts CUDA's tool, and its device works as the first argument says. */
+/* A program that uses a GPU: it starts CUDA's tool, and its device works as the first argument says. Its profiler is linked to
+ * version 1 of CUPTI, with -DTWO to version 2. */
 #include "../../tracer/include/dliotrace.h"
 #include "cupti.h"
 #include <dlfcn.h>
@@ -11,9 +12,16 @@
 
 #define EXPECT(yes) do { if (!(yes)) return printf("line %d: %s\n", __LINE__, #yes), 1; } while (0)
 
+#ifdef TWO
+int cuptiSubscribe_v2(void **handle, void *callback, void *data, struct fake_parameters *parameters);
+int cuptiActivityRegisterCallbacks_v2(void *handle, void *request, void *complete);
+int cuptiActivityEnable_v2(void *handle, uint32_t kind, void *configuration);
+#else
 int cuptiSubscribe(void **handle, void *callback, void *data);
 int cuptiActivityRegisterCallbacks(void *request, void *complete);
 int cuptiActivityEnable(uint32_t kind);
+#endif
+int cuptiActivityFlushAll(uint32_t flag);
 
 enum { MS = 1000000 };
 
@@ -63,12 +71,43 @@ static void take_turns(void) {
 }
 
 static void request(uint8_t **buffer, size_t *size, size_t *most) { *buffer = malloc(*size = 65536), *most = 0; }
-static int of_profiler;
+static volatile int of_profiler;
+#ifdef TWO
+static void request_of(uint8_t **buffer, size_t *size, size_t *most, void *info) { request(buffer, size, most); }
+static void complete(uint8_t *buffer, size_t size, size_t used, void *info) { of_profiler += used > 0; }
+#else
 static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t used) { of_profiler += used > 0; }
+#endif
+
+/* A profiler of the program, which must get a record. It is alone, or looked up by its name. */
+static int profile(int is_alone, int is_looked_up) {
+    void *handle;
+#ifdef TWO
+    struct fake_parameters parameters = {sizeof parameters, "profiler", NULL, 0, !is_alone};
+    if (is_looked_up) {
+        void *library = dlopen("libcupti.so.12", RTLD_NOW);
+        int (*subscribe)(void **, void *, void *) = dlsym(library, "cuptiSubscribe");
+        int (*enable)(uint32_t) = dlsym(library, "cuptiActivityEnable");
+        EXPECT(subscribe(&handle, complete, NULL) == 0 && enable(10) == 0);
+        return 42;
+    }
+    EXPECT(cuptiSubscribe_v2(&handle, complete, NULL, &parameters) == 0);
+    EXPECT(cuptiActivityRegisterCallbacks_v2(handle, request_of, complete) == 0 && cuptiActivityEnable_v2(handle, 10, NULL) == 0);
+#else
+    EXPECT(cuptiSubscribe(&handle, complete, NULL) == 0);
+    EXPECT(cuptiActivityRegisterCallbacks(request, complete) == 0 && cuptiActivityEnable(10) == 0);
+#endif
+    uint64_t now = fake_now();
+    pause_ms(5);
+    fake_kernel("while profiled", now, now + 1 * MS, 0, 7);
+    EXPECT(cuptiActivityFlushAll(1) == 0);
+    for (int ms = 0; ms < 10000 && !of_profiler; ms += 5) pause_ms(5);
+    EXPECT(of_profiler == 1);
+    return 42;
+}
 
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
-    void *handle;
     start_cuda();
     int is_traced = fake_subscriptions() == 1;
     if (!strcmp(what, "work")) {
@@ -85,9 +124,7 @@ int main(int argc, char **argv) {
         fake_drop(1000);
     } else if (!strcmp(what, "profiler")) {
         work();
-        EXPECT(cuptiSubscribe(&handle, complete, NULL) == 0);
-        EXPECT(cuptiActivityRegisterCallbacks(request, complete) == 0 && cuptiActivityEnable(10) == 0);
-        fake_kernel("of the profiler", 1, 2, 0, 0);
+        EXPECT(profile(argc > 2 && !strcmp(argv[2], "alone"), argc > 2 && !strcmp(argv[2], "looked up")) == 42);
     } else if (!strcmp(what, "fork")) {
         work();
         pid_t child = fork();
@@ -99,6 +136,9 @@ int main(int argc, char **argv) {
         }
         waitpid(child, &status, 0);
         EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+    } else if (!strcmp(what, "unfinished")) {
+        work();
+        fake_kernel("unfinished", fake_now(), 0, 0, 0);
     } else if (!strcmp(what, "_exit")) {
         work();
         _exit(42);

@@ -1,6 +1,16 @@
 /* The device of the library in place of CUPTI, cupti.c: a program adds the work that it is to report. Times are those of
  * CLOCK_REALTIME, as CUPTI's are. */
+#include <stddef.h>
 #include <stdint.h>
+
+/* The parameters of a client of version 2. */
+struct fake_parameters {
+    size_t size;
+    const char *name;
+    char *other;
+    size_t other_size;
+    uint8_t allows_others, padding[7];
+};
 
 uint64_t fake_now(void);
 void fake_kernel(const char *name, uint64_t start, uint64_t end, unsigned device, unsigned stream);

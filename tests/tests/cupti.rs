@@ -17,13 +17,24 @@ struct Host {
 }
 
 impl Host {
+    /// Returns a host with a program that knows version 1 of CUPTI.
     fn new(name: &str, flags: &[&str]) -> Host {
+        Host::with_program(name, flags, &[])
+    }
+
+    /// Returns a host with a program that knows version 2 of CUPTI.
+    fn new_of_two(name: &str, flags: &[&str]) -> Host {
+        Host::with_program(name, flags, &["-DTWO"])
+    }
+
+    fn with_program(name: &str, flags: &[&str], program_flags: &[&str]) -> Host {
         let sandbox = Sandbox::new(&format!("cupti.{name}")).unwrap();
         let (library, program) = (sandbox.root().join("libcupti.so.12"), sandbox.root().join("job"));
         let shared = ["-shared", "-fPIC", "-Wl,-soname,libcupti.so.12"];
         compile(&home().join("gpu/cupti.c"), &library, &[&shared[..], flags].concat()).unwrap();
         let path = format!("-Wl,-rpath,{}", sandbox.root().display());
-        compile(&home().join("gpu/cuda_job.c"), &program, &[library.to_str().unwrap(), &path]).unwrap();
+        let program_flags = [&[library.to_str().unwrap(), &path], program_flags].concat();
+        compile(&home().join("gpu/cuda_job.c"), &program, &program_flags).unwrap();
         Host { sandbox, program }
     }
 
@@ -162,6 +173,131 @@ fn another_tool_of_cuda_stays_in_place() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "/opt/nsys.so\n");
     let message = "cannot record the work of GPUs (--gpu): CUDA_INJECTION64_PATH names another tool, /opt/nsys.so";
     assert!(errors(&output).contains(message), "{output:?}");
+}
+
+/// The library in place of CUPTI prints which version its first client used.
+const SAY: (&str, &str) = ("FAKE_CUPTI_SAY", "1");
+
+/// The work of a program whose graphs version 2 reports kernel by kernel.
+fn work_of_two() -> Vec<String> {
+    let mut rows: Vec<String> =
+        WORK.iter().map(|row| row.replace("graph,kernel", "kernel of a graph,kernel")).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn version_two_is_used_where_it_is_complete() {
+    let details = "select name, cat, dur, ts - first_value(ts) over (order by name), args['device'], args['stream'],
+        args['bytes'] from events where layer = 'app' and name not like '%graph%' and name <> 'nanosleep' order by name";
+    let host = Host::new_of_two("two", &[]);
+    let output = host.trace(&["--gpu"], &["work"], &[SAY]);
+    assert!(errors(&output).contains("first client: version 2; 0 forced flushes"), "{output:?}");
+    assert!(!errors(&output).contains("dliotrace"), "{output:?}");
+    assert_eq!(host.work(), work_of_two());
+    let metadata = "select args['device'], args['stream'], args['bytes'] from events
+        where name in ('copied_kernel', 'kernel of a graph', 'Memcpy HtoD (Pageable -> Device)') order by name";
+    assert_eq!(host.rows(metadata), ["1,14,4096", "1,7,", "0,7,"]);
+    // Both versions report the same work in the same records.
+    let one = Host::new("one", &[]);
+    let output = one.trace(&["--gpu"], &["work"], &[SAY]);
+    assert!(errors(&output).contains("first client: version 1; 1 forced flushes"), "{output:?}");
+    let (of_two, of_one) = (host.rows(details), one.rows(details));
+    assert_eq!((of_two.len(), of_one.len()), (7, 7));
+    for (two, one) in of_two.iter().zip(&of_one) {
+        let [two, one] = [two, one].map(|row| row.split(',').collect::<Vec<_>>());
+        let differs = |at: usize| (two[at].parse::<i64>().unwrap() - one[at].parse::<i64>().unwrap()).abs();
+        assert!(two[..2] == one[..2] && two[4..] == one[4..], "{two:?} {one:?}");
+        assert!(differs(2) < 100_000 && differs(3) < 100_000, "{two:?} {one:?}");
+    }
+}
+
+#[test]
+fn version_one_is_used_where_two_is_incomplete_or_refused_or_gives_no_time() {
+    let partly = Host::new_of_two("partly", &["-DPARTLY"]);
+    let output = partly.trace(&["--gpu"], &["work"], &[SAY]);
+    assert!(errors(&output).contains("first client: version 1;"), "{output:?}");
+    assert_eq!(partly.work(), WORK);
+    for (name, variable) in [("refused", "FAKE_CUPTI_ERROR_2"), ("no-time", "FAKE_CUPTI_TIME_2")] {
+        for error in ["27", "39", "999"] {
+            let host = Host::new_of_two(&format!("{name}.{error}"), &[]);
+            let output = host.trace(&["--gpu"], &["work"], &[SAY, (variable, error)]);
+            assert!(errors(&output).contains("first client: version 1;"), "{output:?}");
+            assert!(!errors(&output).contains("dliotrace"), "{output:?}");
+            assert_eq!(host.work(), WORK, "{variable}={error}");
+        }
+    }
+    let host = Host::new_of_two("both", &[]);
+    let output = host.trace(&["--gpu"], &["work"], &[("FAKE_CUPTI_ERROR", "39"), ("FAKE_CUPTI_ERROR_2", "27")]);
+    let message =
+        "cannot record the work of the GPU (--gpu): another tool uses CUPTI; end it, or trace without --gpu\n";
+    assert!(errors(&output).contains(message), "{output:?}");
+    assert_eq!(host.work(), [""; 0]);
+}
+
+#[test]
+fn profiler_of_version_two_gets_its_records_beside_the_trace() {
+    let host = Host::new_of_two("beside", &[]);
+    let output = host.trace(&["--gpu"], &["profiler"], &[SAY]);
+    assert!(!errors(&output).contains("dliotrace"), "{output:?}");
+    let mut both = work_of_two();
+    both.push("while profiled,kernel,1".to_string());
+    both.sort();
+    assert_eq!(host.work(), both);
+}
+
+#[test]
+fn trace_leaves_cupti_to_profilers_that_are_alone_or_of_another_version() {
+    let message = "dliotrace: another tool uses CUPTI from now on: later work of the GPU is not recorded";
+    let of_one = || WORK.map(str::to_string).to_vec();
+    let cases = [
+        ("alone", &[][..], "alone", work_of_two()),
+        ("looked-up", &[], "looked up", work_of_two()),
+        ("newer", &["-DPARTLY"], "", of_one()),
+        ("looked-up-one", &["-DPARTLY"], "looked up", of_one()),
+    ];
+    for (name, flags, how, work) in cases {
+        let host = Host::new_of_two(name, flags);
+        let output = host.trace(&["--gpu"], &["profiler", how], &[]);
+        assert!(errors(&output).contains(message), "{name}: {output:?}");
+        assert_eq!(host.work(), work, "{name}: those before the profiler");
+    }
+}
+
+#[test]
+fn graphs_stay_whole_where_an_earlier_client_has_chosen_that() {
+    let host = Host::new_of_two("graphs", &[]);
+    host.trace(&["--gpu"], &["work"], &[("FAKE_CUPTI_GRAPHS", "1")]);
+    assert_eq!(host.work(), WORK);
+}
+
+#[test]
+fn flush_is_forced_only_for_unfinished_records_of_version_two() {
+    let host = Host::new_of_two("unfinished", &[]);
+    let output = host.trace(&["--gpu"], &["unfinished"], &[SAY]);
+    assert!(errors(&output).contains("first client: version 2; 1 forced flushes"), "{output:?}");
+    assert_eq!((host.work(), host.rows("select sum(lost) from processes")), (work_of_two(), vec!["1".to_string()]));
+    let host = Host::new_of_two("invalid-two", &[]);
+    let output = host.trace(&["--gpu"], &["invalid"], &[]);
+    assert_eq!(
+        (host.work(), host.rows("select sum(lost) from processes")),
+        (vec!["valid,kernel,1".to_string()], vec!["1005".to_string()])
+    );
+    assert!(errors(&output).contains("dliotrace: 1000 records of the GPU are lost"), "{output:?}");
+}
+
+#[test]
+fn forked_and_executed_programs_are_recorded_alike_by_version_two() {
+    let host = Host::new_of_two("fork-two", &[]);
+    host.trace(&["--gpu"], &["fork"], &[]);
+    assert_eq!(host.work(), work_of_two());
+    let host = Host::new_of_two("exec-two", &[]);
+    host.trace(&["--gpu"], &["fork", "exec"], &[]);
+    let twice: Vec<String> = work_of_two().iter().map(|row| row.replace(",1", ",2")).collect();
+    assert_eq!(host.work(), twice);
+    let host = Host::new_of_two("quick-two", &[]);
+    host.trace(&["--gpu"], &["_exit"], &[]);
+    assert_eq!(host.work(), work_of_two());
 }
 
 /// Returns the row of the only trainer of a trace.

@@ -348,7 +348,7 @@ const UNSAFE: &[&str] = &[
     "tracer/src/recording/signal_queue.rs",
     "tracer/src/recording/wiped_page.rs",
     "tracer/src/spans/app.rs",
-    "tracer/src/spans/cupti/client.rs",
+    "tracer/src/spans/cupti/",
     "tracer/src/spans/device/driver.rs",
     "tracer/src/spans/device/mod.rs",
     "tracer/src/spans/engine_lookup.rs",

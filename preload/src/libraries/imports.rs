@@ -155,6 +155,16 @@ impl<'a> Object<'a> {
         Changed::Done
     }
 
+    /// Returns `true` if the object has a slot for a function.
+    pub fn calls(&self, function: &CStr) -> bool {
+        let mut found = false;
+        self.change(|name, _| {
+            found |= name == function;
+            None
+        });
+        found
+    }
+
     fn relocations(&self) -> impl Iterator<Item = &'a Relocation> {
         // Those that involve no symbol come first.
         let skipped = self.value(DT_RELACOUNT).unwrap_or(0);

@@ -1,10 +1,10 @@
 //! The process as a client of CUPTI: requests records, and delivers them.
 //!
-//! CUPTI has one client per process: if another one comes, such as PyTorch's profiler, this one leaves. In a forked
+//! Where CUPTI has one client per process, this one leaves when another one comes, such as PyTorch's profiler. In a forked
 //! child, which cannot use CUDA, nothing of CUPTI is called.
 
 use std::cell::UnsafeCell;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 use dlio_schemas::decimal::decimal;
@@ -14,17 +14,12 @@ use crate::life::lifecycle;
 use crate::thread::lock::Lock;
 use crate::trace::header_page;
 
-use super::records::{self, KINDS};
+use super::interface::{Callbacks, Interface, Parameters, Status, TAKEN};
+use super::records::{self, GRAPH, KINDS};
 use super::times::{Reading, Times};
 
-type Status = c_int;
-const SUCCESS: Status = 0;
-/// `CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED`.
-const TAKEN: Status = 39;
-/// `CUPTI_ERROR_NOT_INITIALIZED`.
-const UNUSABLE: Status = 15;
-/// `CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_POOL_LIMIT`.
-const POOL_LIMIT: c_int = 2;
+pub use super::interface::Version;
+
 /// Buffers of 3.2 MB that CUPTI may have in the memory of a GPU: 100 MB instead of 800 MB.
 const POOL_MAX: usize = 32;
 
@@ -34,149 +29,67 @@ const BUFFERS_MAX: usize = 32;
 
 /// How long an ending process waits for the last records, and for the next ones after some have come.
 const LAST_MS: u64 = 1000;
-const NEXT_MS: u64 = 50;
-
-type Subscribe = unsafe extern "C" fn(*mut *mut c_void, *const c_void, *mut c_void) -> Status;
-type Request = unsafe extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
-type Complete = unsafe extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
-
-/// The functions of CUPTI that are used: every version since 11 has them.
-#[derive(Clone, Copy)]
-struct Functions {
-    subscribe: Subscribe,
-    unsubscribe: unsafe extern "C" fn(*mut c_void) -> Status,
-    register: unsafe extern "C" fn(Request, Complete) -> Status,
-    enable: unsafe extern "C" fn(u32) -> Status,
-    disable: unsafe extern "C" fn(u32) -> Status,
-    flush: unsafe extern "C" fn(u32) -> Status,
-    next: unsafe extern "C" fn(*mut u8, usize, *mut *const u8) -> Status,
-    dropped: unsafe extern "C" fn(*mut c_void, u32, *mut usize) -> Status,
-    set: unsafe extern "C" fn(c_int, *mut usize, *const c_void) -> Status,
-    time: unsafe extern "C" fn(*mut u64) -> Status,
-    text: unsafe extern "C" fn(Status, *mut *const c_char) -> Status,
-}
+const NEXT_MS: u64 = 200;
 
 struct Client {
-    functions: UnsafeCell<Option<Functions>>,
+    cupti: UnsafeCell<Option<Interface>>,
     times: UnsafeCell<Option<Times>>,
     lock: Lock,
 }
 
-// SAFETY: the functions are written before CUPTI calls anything, and the times are used under the lock.
+// SAFETY: the interface is written before CUPTI calls anything, and the times are used under the lock.
 unsafe impl Sync for Client {}
 
-static CLIENT: Client = Client { functions: UnsafeCell::new(None), times: UnsafeCell::new(None), lock: Lock::new() };
+static CLIENT: Client = Client { cupti: UnsafeCell::new(None), times: UnsafeCell::new(None), lock: Lock::new() };
+/// Set when the interface is written, which happens once.
+static IS_KNOWN: AtomicBool = AtomicBool::new(false);
 /// The process that is the client; zero if none is, or no longer.
 static OWNER: AtomicI32 = AtomicI32::new(0);
-static HANDLE: AtomicUsize = AtomicUsize::new(0);
 static BUFFERS: AtomicUsize = AtomicUsize::new(0);
 static LAST_COMPLETION: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU32 = AtomicU32::new(0);
 static INVALID: AtomicU32 = AtomicU32::new(0);
 
-/// Becomes the client and enables the kinds of records; on failure returns the cause.
+const CALLBACKS: Callbacks = Callbacks { request, complete, request_of, complete_of };
+
+/// Becomes the client, by version 2 of the interface only if that is `allowed`, and enables the kinds of records. On
+/// failure returns the cause.
 ///
 /// # Safety
 /// CUDA is initializing, and `library` is a handle of CUPTI that is never closed.
-pub unsafe fn subscribe(library: *mut c_void) -> Result<(), &'static CStr> {
-    // SAFETY: by the contract above: these are its functions.
-    unsafe {
-        let functions = load(library).ok_or(c"this version of libcupti lacks a function; CUDA 11 to 13 have it")?;
-        let mut handle = std::ptr::null_mut();
-        match (functions.subscribe)(&mut handle, ignore as *const c_void, std::ptr::null_mut()) {
-            SUCCESS => {}
-            TAKEN => return Err(c"another tool uses CUPTI; end it, or trace without --gpu"),
-            UNUSABLE => return Err(c"CUPTI cannot use the driver; check that one is loaded and as new as libcupti"),
-            status => return Err(text_of(&functions, status)),
-        }
-        *CLIENT.functions.get() = Some(functions);
-        HANDLE.store(handle.addr(), Release);
-        OWNER.store(sys::process_id(), Release);
-        // Without a limit CUPTI works, too, but needs more memory of the GPU.
-        let limit = POOL_MAX;
-        (functions.set)(POOL_LIMIT, &mut size_of::<usize>(), (&raw const limit).cast());
-        let registered = (functions.register)(request, complete);
-        let enabled = KINDS.into_iter().filter(|kind| registered == SUCCESS && (functions.enable)(*kind) == SUCCESS);
-        if enabled.count() == 0 {
-            leave(&functions);
-            return Err(c"CUPTI provides no records of this GPU");
-        }
-        libc::atexit(finish);
-        lifecycle::before_end(at_end);
+pub unsafe fn subscribe(library: *mut c_void, allowed: Version) -> Result<(), &'static CStr> {
+    // SAFETY: by the contract above. Nothing else reads the interface before `IS_KNOWN` is set.
+    let cupti = unsafe {
+        let cupti = Interface::subscribe(library, allowed)?;
+        *CLIENT.cupti.get() = Some(cupti);
+        cupti
+    };
+    IS_KNOWN.store(true, Release);
+    OWNER.store(sys::process_id(), Release);
+    cupti.limit_pool(POOL_MAX);
+    let is_registered = cupti.register(&CALLBACKS);
+    // Clients of version 2 share the setting for graphs. It is left as it is: another client may need each kernel.
+    let is_possible = |kind: &u32| is_registered && (*kind != GRAPH || cupti.has_whole_graphs());
+    if KINDS.into_iter().filter(is_possible).filter(|kind| cupti.enable(*kind)).count() == 0 {
+        leave(&cupti);
+        return Err(c"CUPTI provides no records of this GPU");
     }
+    // SAFETY: registers a function that lives as long as the process.
+    unsafe { libc::atexit(finish) };
+    lifecycle::before_end(at_end);
     Ok(())
 }
 
-/// Returns the functions of the library; `None` if one is missing.
-///
-/// # Safety
-/// The library is CUPTI.
-unsafe fn load(library: *mut c_void) -> Option<Functions> {
-    // SAFETY: functions of these names have these types in every version.
-    unsafe {
-        Some(Functions {
-            subscribe: function(library, c"cuptiSubscribe")?,
-            unsubscribe: function(library, c"cuptiUnsubscribe")?,
-            register: function(library, c"cuptiActivityRegisterCallbacks")?,
-            enable: function(library, c"cuptiActivityEnable")?,
-            disable: function(library, c"cuptiActivityDisable")?,
-            flush: function(library, c"cuptiActivityFlushAll")?,
-            next: function(library, c"cuptiActivityGetNextRecord")?,
-            dropped: function(library, c"cuptiActivityGetNumDroppedRecords")?,
-            set: function(library, c"cuptiActivitySetAttribute")?,
-            time: function(library, c"cuptiGetTimestamp")?,
-            text: function(library, c"cuptiGetResultString")?,
-        })
-    }
-}
-
-/// Returns a function of a library.
-///
-/// # Safety
-/// `F` is the type of the function with this name.
-unsafe fn function<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
-    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // SAFETY: by the contract above.
-    unsafe {
-        let address = libc::dlsym(library, name.as_ptr());
-        (!address.is_null()).then(|| std::mem::transmute_copy::<*mut c_void, F>(&address))
-    }
-}
-
-/// Returns CUPTI's text for an error.
-///
-/// # Safety
-/// The functions are those of CUPTI.
-unsafe fn text_of(functions: &Functions, status: Status) -> &'static CStr {
-    let mut text = std::ptr::null();
-    // SAFETY: by the contract above: the text is a constant.
-    unsafe {
-        let is_known = (functions.text)(status, &mut text) == SUCCESS && !text.is_null();
-        if is_known {
-            CStr::from_ptr(text)
-        } else {
-            c"CUPTI returns an unknown error; check that the driver is as new as libcupti"
-        }
-    }
-}
-
-/// Returns the functions if this process is the client.
-fn active() -> Option<Functions> {
+/// Returns CUPTI if this process is the client.
+fn active() -> Option<Interface> {
     let owner = OWNER.load(Acquire);
-    // SAFETY: written before `OWNER`.
-    if owner != 0 && owner == sys::process_id() { unsafe { *CLIENT.functions.get() } } else { None }
+    if owner != 0 && owner == sys::process_id() { known() } else { None }
 }
 
-/// No callback is enabled; CUPTI requires a function.
-extern "C" fn ignore(_: *mut c_void, _: c_int, _: u32, _: *const c_void) {}
-
-/// Takes a reading of both clocks.
-fn reading(functions: &Functions) -> Option<Reading> {
-    Reading::take(|| {
-        let mut ns = 0;
-        // SAFETY: a function of CUPTI that writes a number.
-        (unsafe { (functions.time)(&mut ns) } == SUCCESS).then_some(ns)
-    })
+/// Returns CUPTI if this process is or was the client, or its parent.
+fn known() -> Option<Interface> {
+    // SAFETY: written before `IS_KNOWN` was set.
+    if IS_KNOWN.load(Acquire) { unsafe { *CLIENT.cupti.get() } } else { None }
 }
 
 /// Provides memory for records. Without it CUPTI drops them, and counts them.
@@ -192,13 +105,22 @@ unsafe extern "C" fn request(buffer: *mut *mut u8, size: *mut usize, most: *mut 
     // SAFETY: CUPTI passes places for the results.
     unsafe { (*buffer, *size, *most) = (memory, if memory.is_null() { 0 } else { BUFFER }, 0) };
     // The first reading precedes all records, and follows the start of CUDA, which sets the clock.
-    if let (Some(functions), Some(_guard)) = (active(), CLIENT.lock.take()) {
+    if let (Some(_guard), Some(cupti)) = (CLIENT.lock.take(), active()) {
         // SAFETY: under the lock.
         let times = unsafe { &mut *CLIENT.times.get() };
         if times.is_none() {
-            *times = reading(&functions).map(Times::new);
+            *times = Reading::take(|| cupti.time()).map(Times::new);
         }
     }
+}
+
+/// Does this for version 2.
+///
+/// # Safety
+/// As CUPTI calls it.
+unsafe extern "C" fn request_of(buffer: *mut *mut u8, size: *mut usize, most: *mut usize, _: *mut c_void) {
+    // SAFETY: by the contract above.
+    unsafe { request(buffer, size, most) };
 }
 
 /// Records what is in a buffer, and frees it.
@@ -209,27 +131,37 @@ unsafe extern "C" fn complete(_: *mut c_void, _: u32, buffer: *mut u8, _: usize,
     if buffer.is_null() {
         return;
     }
-    if let (Some(functions), Some(_guard)) = (active(), CLIENT.lock.take()) {
+    // The interface is used under the lock: see `leave`.
+    if let (Some(_guard), Some(cupti)) = (CLIENT.lock.take(), active()) {
         // SAFETY: by the contract above, under the lock.
-        unsafe { record_all(&functions, buffer, filled.min(BUFFER)) };
+        unsafe { record_all(&cupti, buffer, filled.min(BUFFER)) };
     }
     sys::unmap(buffer, BUFFER);
     BUFFERS.fetch_sub(1, AcqRel);
     LAST_COMPLETION.store(now_ms(), Release);
 }
 
+/// Does this for version 2.
+///
+/// # Safety
+/// As CUPTI calls it.
+unsafe extern "C" fn complete_of(buffer: *mut u8, size: usize, filled: usize, _: *mut c_void) {
+    // SAFETY: by the contract above.
+    unsafe { complete(std::ptr::null_mut(), 0, buffer, size, filled) };
+}
+
 /// Records the contents of a buffer.
 ///
 /// # Safety
 /// Under the lock; the buffer contains this number of bytes.
-unsafe fn record_all(functions: &Functions, buffer: *mut u8, filled: usize) {
+unsafe fn record_all(cupti: &Interface, buffer: *mut u8, filled: usize) {
     // SAFETY: by the contract above.
     let Some(times) = (unsafe { &mut *CLIENT.times.get() }) else { return };
-    reading(functions).into_iter().for_each(|reading| times.add(reading));
+    Reading::take(|| cupti.time()).into_iter().for_each(|reading| times.add(reading));
     let mut at: *const u8 = std::ptr::null();
     // SAFETY: CUPTI finds the records of its own buffer; bytes are read within it.
     unsafe {
-        while (functions.next)(buffer, filled, &mut at) == SUCCESS {
+        while cupti.next(buffer, filled, &mut at) {
             let Some(offset) = at.addr().checked_sub(buffer.addr()).filter(|offset| *offset < filled) else { break };
             let bytes = std::slice::from_raw_parts(at, filled - offset);
             if let Some(activity) = records::parse(bytes)
@@ -238,51 +170,81 @@ unsafe fn record_all(functions: &Functions, buffer: *mut u8, filled: usize) {
                 INVALID.fetch_add(1, Relaxed);
             }
         }
-        let mut dropped = 0;
-        if (functions.dropped)(std::ptr::null_mut(), 0, &mut dropped) == SUCCESS && dropped > 0 {
-            DROPPED.fetch_add(dropped as u32, Relaxed);
-            header_page::count_lost(dropped as u64);
-        }
+    }
+    let dropped = cupti.dropped();
+    if dropped > 0 {
+        DROPPED.fetch_add(dropped as u32, Relaxed);
+        header_page::count_lost(dropped as u64);
     }
 }
 
-/// Replaces calls of `cuptiSubscribe` by others. This client delivers what is complete and leaves, so that the other one
-/// gets all later records.
+/// The functions by which other clients come, by their names, and what replaces them once this process is the client.
+pub fn replacements() -> impl Iterator<Item = (&'static CStr, *const c_void, *const c_void)> {
+    let (one, two) = known().map(|cupti| cupti.subscribe_other()).unzip();
+    let one = one.map(|real| (c"cuptiSubscribe", real as *const c_void, subscribe_other as *const c_void));
+    let two = two.flatten();
+    let two = two.map(|real| (c"cuptiSubscribe_v2", real as *const c_void, subscribe_other_with as *const c_void));
+    one.into_iter().chain(two)
+}
+
+/// Returns what replaces a function that a program has looked up.
+pub fn replacement_of(function: *mut c_void) -> Option<*mut c_void> {
+    let replaced = replacements().find(|(_, real, _)| !function.is_null() && real.addr() == function.addr());
+    replaced.map(|(_, _, hook)| hook.cast_mut())
+}
+
+/// Replaces calls of `cuptiSubscribe`: version 1 has one client.
 ///
 /// # Safety
 /// As CUPTI's function.
-pub unsafe extern "C" fn subscribe_other(
-    handle: *mut *mut c_void,
-    callback: *const c_void,
-    data: *mut c_void,
-) -> Status {
-    if let Some(functions) = active() {
-        // SAFETY: the client is active.
-        unsafe {
-            (functions.flush)(0);
-            leave(&functions);
-        }
-        lifecycle::say(&[b"another tool uses CUPTI from now on: later work of the GPU is not recorded"]);
-    }
-    // SAFETY: written before calls were replaced; arguments are passed on unchanged.
-    match unsafe { *CLIENT.functions.get() } {
-        // SAFETY: as above.
-        Some(functions) => unsafe { (functions.subscribe)(handle, callback, data) },
+unsafe extern "C" fn subscribe_other(handle: *mut *mut c_void, callback: *const c_void, data: *mut c_void) -> Status {
+    step_aside();
+    match known() {
+        // SAFETY: CUPTI's function; arguments are passed on unchanged.
+        Some(cupti) => unsafe { (cupti.subscribe_other().0)(handle, callback, data) },
         None => TAKEN,
     }
 }
 
-/// Ends the subscription.
+/// Replaces calls of `cuptiSubscribe_v2`. This client stays if both are of version 2 and the other one allows that.
 ///
 /// # Safety
-/// The client is active.
-unsafe fn leave(functions: &Functions) {
+/// As CUPTI's function.
+unsafe extern "C" fn subscribe_other_with(
+    handle: *mut *mut c_void,
+    callback: *const c_void,
+    data: *mut c_void,
+    parameters: *mut Parameters,
+) -> Status {
     // SAFETY: by the contract above.
-    unsafe {
-        KINDS.into_iter().for_each(|kind| _ = (functions.disable)(kind));
-        (functions.unsubscribe)(std::ptr::with_exposed_provenance_mut(HANDLE.load(Acquire)));
+    let allows_others = unsafe { Parameters::allow_others(parameters) };
+    if !(allows_others && active().is_some_and(|cupti| cupti.version() == Version::Two)) {
+        step_aside();
     }
+    match known().and_then(|cupti| cupti.subscribe_other().1) {
+        // SAFETY: CUPTI's function; arguments are passed on unchanged.
+        Some(subscribe) => unsafe { subscribe(handle, callback, data, parameters) },
+        None => TAKEN,
+    }
+}
+
+/// Delivers what is complete and leaves, so that another client gets all later records.
+fn step_aside() {
+    if let Some(cupti) = active() {
+        cupti.flush(false);
+        wait_for_buffers();
+        leave(&cupti);
+        lifecycle::say(&[b"another tool uses CUPTI from now on: later work of the GPU is not recorded"]);
+    }
+}
+
+/// Ends the subscription of this process.
+fn leave(cupti: &Interface) {
+    KINDS.into_iter().for_each(|kind| cupti.disable(kind));
     OWNER.store(0, Release);
+    // A buffer that is being read belongs to the subscription.
+    drop(CLIENT.lock.take());
+    cupti.unsubscribe();
 }
 
 /// Runs at exit, before CUDA's own functions.
@@ -293,13 +255,26 @@ extern "C" fn finish() {
 /// Records the rest at the end of the process, once.
 fn at_end() {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
-    let Some(functions) = active() else { return };
+    let Some(cupti) = active() else { return };
     if IS_DONE.swap(true, AcqRel) {
         return;
     }
+    // A forced flush takes unfinished records from all clients.
+    if cupti.version() == Version::Two {
+        cupti.flush(false);
+        wait_for_buffers();
+    }
     // Kernels that are still running are delivered without an end, and count as lost.
-    // SAFETY: this process is the client.
-    unsafe { (functions.flush)(1) };
+    if cupti.version() == Version::One || BUFFERS.load(Acquire) > 0 {
+        cupti.flush(true);
+        wait_for_buffers();
+    }
+    OWNER.store(0, Release);
+    say_losses();
+}
+
+/// Waits while CUPTI delivers buffers.
+fn wait_for_buffers() {
     let start = now_ms();
     let waits = || {
         let now = now_ms();
@@ -308,8 +283,6 @@ fn at_end() {
     while BUFFERS.load(Acquire) > 0 && waits() {
         sys::yield_now();
     }
-    OWNER.store(0, Release);
-    say_losses();
 }
 
 fn say_losses() {

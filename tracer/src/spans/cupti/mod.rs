@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! client    registration with CUPTI, buffers, the end
+//! interface the functions of both versions
 //! records   the fields of a record, by their offsets
 //! times     from the clock of the records to that of the trace
 //! ```
@@ -22,6 +23,7 @@ use crate::spans::nvtx::message::Message;
 use crate::trace::header_page;
 
 pub mod client;
+mod interface;
 mod records;
 mod times;
 
