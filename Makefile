@@ -209,7 +209,7 @@ install:
 		echo "make install: some sources are newer than the build; run \`make build\` to update it" >&2
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS:%=$(DLIO_DIST)/bin/%)
 	ln -sf dlio $(DESTDIR)$(PREFIX)/bin/dlio_benchmark
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(DLIO_DIST)/lib/libdliotrace.so $(DLIO_DIST)/lib/libdliotrace_inline.so
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(addprefix $(DLIO_DIST)/lib/,$(PRELOADED))
 	@[ ! -e $(DLIO_DIST)/lib/libdlio_mpi.so ] || install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(DLIO_DIST)/lib/libdlio_mpi.so
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include tracer/include/dliotrace.h
 	$(DLIO_BIN_DIR)/dlio man $(DESTDIR)$(PREFIX)/share/man/man1
@@ -226,12 +226,13 @@ install:
 
 # Under share, in the directories from which bash, zsh and fish load completions.
 PROGRAMS := dlio dlio-analyze dlio-top
+PRELOADED := libdliotrace.so libdliotrace_inline.so libdliotrace_rocm.so
 COMPLETIONS := $(PROGRAMS:%=bash-completion/completions/%) $(PROGRAMS:%=zsh/site-functions/_%) \
 	$(PROGRAMS:%=fish/vendor_completions.d/%.fish)
 
 # Removes the files of `make install`, but no directories: other programs may use them.
 uninstall:
-	cd $(DESTDIR)$(PREFIX) && rm -f $(addprefix bin/,$(PROGRAMS) dlio_benchmark) lib/libdliotrace.so lib/libdliotrace_inline.so \
+	cd $(DESTDIR)$(PREFIX) && rm -f $(addprefix bin/,$(PROGRAMS) dlio_benchmark) $(addprefix lib/,$(PRELOADED)) \
 		lib/libdlio_mpi.so lib/pkgconfig/dliotrace.pc include/dliotrace.h share/man/man1/dlio.1 share/man/man1/dlio-*.1 share/man/man1/dlio_benchmark.1 \
 		$(addprefix share/,$(COMPLETIONS))
 

@@ -30,5 +30,5 @@ rebuild() {
 
 "$(dirname "$0")/own.sh"
 build release --release --workspace --exclude dlio-preload --bins
-build preload --profile preload --package dlio-preload --package dlio-inline
+build preload --profile preload --package dlio-preload --package dlio-inline --package dlio-rocm
 "$(dirname "$0")/dist.sh"

@@ -16,7 +16,7 @@ done
 ln -sf dlio "$dist/bin/dlio_benchmark"
 # Only if it was built.
 [ ! -e "$target/mpi/release/libdlio_mpi.so" ] || place "$target/mpi/release/libdlio_mpi.so" "$dist/lib/libdlio_mpi.so"
-for library in libdliotrace.so libdliotrace_inline.so; do
+for library in libdliotrace.so libdliotrace_inline.so libdliotrace_rocm.so; do
     place "$target/preload/$library" "$dist/lib/$library"
 done
 : > "$dist/built"

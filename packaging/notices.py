@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PLATFORM = "x86_64-unknown-linux-gnu"
 # Workspaces and the crates of each that are shipped.
 SHIPPED = {
-    "Cargo.toml": ["dlio-benchmark", "dlio-analyzer", "dlio-preload", "dlio-inline"],
+    "Cargo.toml": ["dlio-benchmark", "dlio-analyzer", "dlio-preload", "dlio-inline", "dlio-rocm"],
     "python/Cargo.toml": ["dlio-python"],
 }
 # C libraries inside crates: crate, directory, name, license, file with the version, and its pattern.

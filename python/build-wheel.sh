@@ -22,7 +22,7 @@ flock 9
 made="$(mktemp -d "${TMPDIR:-/tmp}/dlio-wheel.XXXXXX")"
 trap 'rm -rf dliotrace/bin dliotrace/lib THIRD-PARTY.txt "$made"' EXIT
 mkdir -p dliotrace/bin dliotrace/lib
-for library in libdliotrace.so libdliotrace_inline.so; do
+for library in libdliotrace.so libdliotrace_inline.so libdliotrace_rocm.so; do
     strip --strip-unneeded -o "dliotrace/lib/$library" "$dist/lib/$library"
 done
 if [ "${DLIO_WHEEL_PROGRAMS:-1}" != 0 ]; then

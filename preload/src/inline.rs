@@ -11,7 +11,7 @@
 //! be patched is left unchanged, with a message. The patching code is in a separate library, [`Patcher`], so that it
 //! is loaded only into processes that requested it.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 use dlio_tracer::calls::call::{self, Inside};
@@ -21,7 +21,7 @@ use dlio_tracer::naming::paths;
 use dlio_tracer::ops::{Layer, Op};
 use libc::{iovec, mode_t, off_t, size_t, ssize_t};
 
-use crate::{posix, process};
+use crate::{own_files, posix, process};
 
 /// The patcher, which redirects the calls of a function: a library in the same directory as this one.
 struct Patcher {
@@ -39,7 +39,7 @@ const LIBRARY: &[u8] = b"libdliotrace_inline.so";
 impl Patcher {
     /// Loads the patcher; on failure returns the loader's message: it is missing, or requires a newer C library.
     fn load() -> Result<Patcher, &'static CStr> {
-        let path = beside_this_library(LIBRARY).ok_or(c"the directory of libdliotrace.so is unknown")?;
+        let path = own_files::beside(LIBRARY).ok_or(c"the directory of libdliotrace.so is unknown")?;
         // SAFETY: terminated names; the library stays loaded, and its function of this name has this signature. The
         // loader's message is valid until the next call into the loader, and it is printed before that.
         unsafe {
@@ -76,17 +76,6 @@ impl Patcher {
         let original = unsafe { (self.redirect)(function, instead.cast()) };
         (!original.is_null()).then_some(original.cast())
     }
-}
-
-fn beside_this_library(name: &[u8]) -> Option<CString> {
-    // SAFETY: a struct of pointers that the call fills in; the path it points to lives as long as this library.
-    let own = unsafe {
-        let mut object: libc::Dl_info = std::mem::zeroed();
-        let found = libc::dladdr((&raw const PATCHED).cast(), &mut object);
-        (found != 0 && !object.dli_fname.is_null()).then(|| CStr::from_ptr(object.dli_fname).to_bytes())?
-    };
-    let folder = own.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
-    CString::new([&own[..folder], name].concat()).ok()
 }
 
 /// A function of the C library and the entry to the original.

@@ -19,8 +19,10 @@ mod mpi;
 mod net;
 mod nvtx;
 mod optional;
+mod own_files;
 mod posix;
 mod process;
+mod rocm;
 mod slots;
 mod stdio;
 #[cfg(target_arch = "x86_64")]

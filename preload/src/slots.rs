@@ -19,6 +19,7 @@ use crate::hdf5::Hdf5;
 use crate::libraries::imports::{self, Changed, Object};
 use crate::libraries::{Family, is_any_used, is_library, libraries};
 use crate::mpi::Mpi;
+use crate::rocm;
 
 /// Number of objects that the loader has ever loaded, as of the last time that all slots were changed; and the number
 /// of objects it has ever unloaded. The list of objects grows at its end while none is unloaded.
@@ -278,6 +279,8 @@ unsafe extern "C" fn before_dlsym(handle: *mut c_void, name: *const c_char) -> C
     }
     look();
     // SAFETY: a terminated name, as for the real call.
+    unsafe { rocm::before_lookup(name) };
+    // SAFETY: as above.
     let starts = |with: &[u8]| with.iter().enumerate().all(|(at, &byte)| unsafe { *name.add(at) } == byte as c_char);
     let is_likely = || starts(b"H5") || starts(b"MPI_") || starts(b"PMPI_") || starts(b"cu") || starts(b"hip");
     let is_hooked = !name.is_null() && is_likely();

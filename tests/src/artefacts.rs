@@ -6,7 +6,11 @@ use std::path::{Path, PathBuf};
 /// Returns the preloaded library, or a message with the command that builds it.
 pub fn library() -> Result<PathBuf, String> {
     let path = named("DLIO_PRELOAD").unwrap_or_else(|| target().join("preload/libdliotrace.so"));
-    existing(path, "cargo build --profile preload --package dlio-preload --package dlio-inline", "DLIO_PRELOAD")
+    existing(
+        path,
+        "cargo build --profile preload --package dlio-preload --package dlio-inline --package dlio-rocm",
+        "DLIO_PRELOAD",
+    )
 }
 
 /// Returns the library for MPI, if `make build-mpi` was run.

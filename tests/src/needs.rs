@@ -12,6 +12,7 @@ const INSTALLED_BY: &[(&str, &str)] = &[
     ("liburing", SETUP),
     ("fio", "apt-get install fio"),
     ("the patching library", "cargo build --profile preload --package dlio-inline"),
+    ("the library for ROCm", "cargo build --profile preload --package dlio-rocm"),
     ("groff", "apt-get install groff"),
     ("mpirun", "make setup-mpi"),
     ("DFTracer", "make bench-peers"),

@@ -60,6 +60,7 @@ const CRATES: &[Crate] = &[
     ),
     ("dlio-preload", "[lib]\nname = \"dliotrace\"\ncrate-type = [\"cdylib\"]", &[("src/lib.rs", "")]),
     ("dlio-inline", "[lib]\nname = \"dliotrace_inline\"\ncrate-type = [\"cdylib\"]", &[("src/lib.rs", "")]),
+    ("dlio-rocm", "[lib]\nname = \"dliotrace_rocm\"\ncrate-type = [\"cdylib\"]", &[("src/lib.rs", "")]),
 ];
 
 fn write(path: &Path, text: &str) {

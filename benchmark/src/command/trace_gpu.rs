@@ -1,7 +1,7 @@
 //! Options of `dlio trace` for programs that use a GPU: ranges that libraries name, the work of the device, and samples.
 //!
 //! The tracing library is passed to the interfaces of NVIDIA as a tool. Each of them accepts one tool, by an environment
-//! variable; a tool that the user has set is left in place.
+//! variable; a tool that the user has set is left in place. The library is a tool of AMD's interface if it is one of CUDA.
 
 use std::path::Path;
 
@@ -20,8 +20,8 @@ pub struct GpuOptions {
     /// Record the NVTX ranges and marks of PyTorch, NCCL, DALI and other libraries as spans
     #[arg(long)]
     nvtx: bool,
-    /// Record kernels, copies and graphs of NVIDIA GPUs (CUPTI), and sample the GPUs once per second (NVML). Not yet
-    /// tested on a GPU
+    /// Record kernels, copies and graphs of NVIDIA GPUs (CUPTI), and kernels and copies of AMD GPUs (rocprofiler-sdk), and
+    /// sample NVIDIA GPUs once per second (NVML). Not yet tested on a GPU
     #[arg(long)]
     pub gpu: bool,
 }

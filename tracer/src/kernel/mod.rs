@@ -20,5 +20,5 @@ pub(crate) mod switches;
 pub(crate) mod sys;
 pub(crate) mod thread_end;
 pub(crate) mod valgrind;
-pub(crate) mod variables;
+pub mod variables;
 pub(crate) mod vdso;

@@ -203,8 +203,8 @@ pub extern "C" fn after_fork_in_child() {
 }
 
 /// The functions that record the rest at the end of an image: those of rings of requests, of the waits of a GPU and of its
-/// work. Null if unused.
-static BEFORE_END: [AtomicPtr<()>; 3] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 3];
+/// work by each library. Null if unused.
+static BEFORE_END: [AtomicPtr<()>; 4] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4];
 
 /// Registers a function that is called before an image is closed, while events can still be recorded.
 pub fn before_end(record: fn()) {

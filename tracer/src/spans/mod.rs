@@ -9,19 +9,21 @@
 //! Calls of libraries are spans, too ([`library_calls`]): [`hdf5`], with a table of its [`data_sets`], and [`mpi`].
 //! In a flight recorder, [`slow_steps`] reports steps that took much longer than the others.
 //! [`device`] times the waits of a GPU for batches.
-//! So are the ranges that programs name through [`nvtx`], and the work of GPUs ([`cupti`]).
+//! So are the ranges that programs name through [`nvtx`], and the work of GPUs ([`gpu`]: [`cupti`] and [`rocprofiler`]).
 
 pub mod app;
 pub mod cupti;
 pub mod data_sets;
 pub mod device;
 pub mod engine_lookup;
+mod gpu;
 pub mod hdf5;
 pub mod io;
 pub mod library_calls;
 pub mod mpi;
 pub mod nvtx;
 pub mod own;
+pub mod rocprofiler;
 mod slow_steps;
 pub mod span;
 pub mod table;

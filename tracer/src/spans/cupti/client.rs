@@ -7,16 +7,15 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
-use dlio_schemas::decimal::decimal;
-
 use crate::kernel::sys;
 use crate::life::lifecycle;
+use crate::spans::gpu;
+use crate::spans::gpu::times::{Reading, Times};
 use crate::thread::lock::Lock;
 use crate::trace::header_page;
 
 use super::interface::{Callbacks, Interface, Parameters, Status, TAKEN};
 use super::records::{self, GRAPH, KINDS};
-use super::times::{Reading, Times};
 
 pub use super::interface::Version;
 
@@ -270,7 +269,9 @@ fn at_end() {
         wait_for_buffers();
     }
     OWNER.store(0, Release);
-    say_losses();
+    let causes: [(&AtomicU32, &[u8]); 2] =
+        [(&DROPPED, b"for which CUPTI had no memory"), (&INVALID, b"without valid times")];
+    gpu::say_losses(&causes);
 }
 
 /// Waits while CUPTI delivers buffers.
@@ -282,17 +283,6 @@ fn wait_for_buffers() {
     };
     while BUFFERS.load(Acquire) > 0 && waits() {
         sys::yield_now();
-    }
-}
-
-fn say_losses() {
-    let counts = [(&DROPPED, &b"for which CUPTI had no memory"[..]), (&INVALID, b"without valid times")];
-    for (count, cause) in counts {
-        let mut digits = [0; 20];
-        let count = i64::from(count.load(Relaxed));
-        if count > 0 {
-            lifecycle::say(&[decimal(count, &mut digits), b" records of the GPU are lost: records ", cause]);
-        }
     }
 }
 

@@ -80,7 +80,7 @@ impl Message {
     }
 
     /// Passes the text to `use_it`; `None` if there is no text.
-    pub(super) fn with_text<R>(self, use_it: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    pub(in crate::spans) fn with_text<R>(self, use_it: impl FnOnce(&[u8]) -> R) -> Option<R> {
         match self {
             Message::Bytes(text) if !text.is_null() => {
                 // SAFETY: the program passes a terminated string, which is read up to its end.

@@ -1,4 +1,4 @@
-//! The time of CUPTI's records in ticks of the trace.
+//! The time of a library's records in ticks of the trace.
 //!
 //! Both clocks are read together from time to time; a time between two such readings is interpolated.
 
@@ -18,7 +18,7 @@ const PERIOD_NS: u64 = 1_000_000_000;
 const ATTEMPTS: usize = 20;
 
 impl Reading {
-    /// Reads both clocks; `None` if CUPTI returns no time.
+    /// Reads both clocks; `None` if the library returns no time.
     pub fn take(ns: impl Fn() -> Option<u64>) -> Option<Reading> {
         let mut best: Option<(u64, Reading)> = None;
         for _ in 0..ATTEMPTS {

@@ -1,0 +1,5 @@
+//! Links the library for old C libraries, too.
+
+fn main() {
+    dlio_linking::library();
+}
