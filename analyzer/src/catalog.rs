@@ -13,6 +13,7 @@ use dlio_schemas::ops::{Class, Layer, OPS, Op};
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
+use crate::argument_key::ArgumentKey;
 use crate::resources::Resources;
 
 /// No file.
@@ -232,6 +233,10 @@ impl Default for Catalog {
     fn default() -> Catalog {
         let mut files = Strings::default();
         files.number("");
+        let mut texts = Strings::default();
+        for key in ArgumentKey::ALL {
+            texts.number(key.name());
+        }
         let mut kinds = Kinds::default();
         for info in OPS {
             let kind = Kind {
@@ -244,7 +249,7 @@ impl Default for Catalog {
         }
         Catalog {
             files: Mutex::new(files),
-            texts: Mutex::default(),
+            texts: Mutex::new(texts),
             kinds: Mutex::new(kinds),
             kinds_max: NAMES_MAX.into(),
             processes: RwLock::default(),

@@ -19,6 +19,7 @@ macro_rules! notice {
 }
 
 pub mod amount;
+pub mod argument_key;
 mod atomic_file;
 pub mod batch;
 pub mod cache;

@@ -1,10 +1,11 @@
 //! Bytes that one call moved from one file to another inside the kernel.
 
+use crate::argument_key::ArgumentKey;
 use crate::batch::{Arg, Batch, Value};
 use crate::catalog::{Catalog, FILE_NONE, is_stored};
 
 /// The key of the object that a file was sent to.
-pub const SENT_TO: &str = "sent_to";
+pub const SENT_TO: &str = ArgumentKey::SentTo.name();
 
 /// Records where the bytes of row `place` came from; `target` is where they went. A file sent to a socket or into a
 /// pipe was read, and no other file was accessed: the row becomes a read of it, with the call's time. With `says`, its
@@ -17,7 +18,7 @@ pub fn note_source(batch: &mut Batch, place: u32, (source, target): (u32, u32), 
     }
     if says {
         let value = Value::Text(catalog.text(&catalog.path(target)));
-        batch.args.push(Arg { row: place, key: catalog.text(SENT_TO), value });
+        batch.args.push(Arg { row: place, key: ArgumentKey::SentTo.number(), value });
     }
     let kind = &mut batch.kind[place as usize];
     *kind = catalog.reading(*kind);

@@ -4,7 +4,7 @@
 //! [`Resolver`] knows one process and converts that representation into batches.
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex};
+use std::sync::{LazyLock, Mutex, OnceLock};
 
 use dlio_schemas::clock::Clock;
 use dlio_schemas::devices::DEVICE;
@@ -13,14 +13,16 @@ use dlio_schemas::native::columns::{ColumnSet, Events};
 use dlio_schemas::native::names::{NameKind, Names};
 use dlio_schemas::native::ring::OpenSpan;
 use dlio_schemas::ops::{Arg as Meaning, Layer, OP_MAX, Op};
+use dlio_schemas::readable::readable;
 use dlio_schemas::record::{MetaKind, POS_UNKNOWN, STEP_NONE, unpack_steps};
+use foldhash::fast::RandomState;
 
+use crate::argument_key::ArgumentKey;
 use crate::batch::{ABSENT, ABSENT_32, Arg, Batch, Columns, Row, Usage, Value, Wake, Wanted};
 use crate::catalog::{Catalog, FILE_NONE, Origin};
 use crate::load::events::arguments::{self, arguments};
 use crate::load::events::parser::COUNTS;
 use crate::load::events::transfers::note_source;
-use dlio_schemas::readable::readable;
 
 /// The largest gap of the numbers of files beyond their count, for the numbers in between that are not files.
 const NAME_GAP_MAX: usize = 1 << 22;
@@ -45,16 +47,32 @@ pub struct Resolver {
     /// Numbers of files by the process's own numbers.
     files: Vec<u32>,
     /// Strings that are not files: of spans, categories, metadata.
-    texts: HashMap<u32, String>,
+    texts: HashMap<u32, Text, RandomState>,
     /// The process calls libraries above the file system.
     has_data_sets: bool,
     /// Metadata of its spans may name a GPU.
     has_devices: bool,
     /// Kinds of the program's own events, by operation, name and category.
-    app_kinds: Mutex<HashMap<AppKey, u32>>,
+    app_kinds: Mutex<HashMap<AppKey, u32, RandomState>>,
 }
 
 type AppKey = (u16, u32, i32);
+
+/// Stands for a string that is missing in the trace.
+const NAME_LOST: &str = "<name lost>";
+
+/// A string of a process.
+struct Text {
+    text: String,
+    /// Its number among the texts of the catalog, once an argument has used it.
+    number: OnceLock<u32>,
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Text {
+        Text { text, number: OnceLock::new() }
+    }
+}
 
 /// The properties of an operation that a block needs, without a lookup of its row.
 #[derive(Clone, Copy, Default)]
@@ -104,7 +122,7 @@ impl Resolver {
             clock,
             offset,
             files: Vec::new(),
-            texts: HashMap::new(),
+            texts: HashMap::default(),
             has_data_sets: false,
             has_devices: false,
             app_kinds: Mutex::default(),
@@ -127,7 +145,7 @@ impl Resolver {
 
     /// Returns a string that is not a file.
     pub fn text(&self, id: u32) -> &str {
-        self.texts.get(&id).map_or("<name lost>", String::as_str)
+        self.texts.get(&id).map_or(NAME_LOST, |text| &text.text)
     }
 
     /// Returns the kind of an operation, or of the span of a name and category.
@@ -162,7 +180,7 @@ impl Resolver {
         let is_library = |kind: NameKind, text: &[u8]| kind == NameKind::Category && is_layer(text);
         self.has_data_sets |= texts().any(|(_, kind, text)| is_library(kind, text));
         self.has_devices |= texts().any(|(_, kind, text)| kind == NameKind::Text && text == DEVICE.as_bytes());
-        self.texts.extend(texts().map(|(id, _, text)| (id, readable(text).into_owned())));
+        self.texts.extend(texts().map(|(id, _, text)| (id, Text::from(readable(text).into_owned()))));
     }
 
     /// Returns `true` if metadata at the end of the previous block are needed.
@@ -303,13 +321,13 @@ impl Resolver {
     }
 
     pub fn app_kind(&self, (op, name, category): AppKey, catalog: &Catalog) -> u32 {
-        let text = |id: u32, missing| self.texts.get(&id).map_or(missing, String::as_str);
+        let text = |id: u32, missing| self.texts.get(&id).map_or(missing, |text| text.text.as_str());
         let origin = match Op(op) {
             Op::INSTANT => Origin::Instant,
             Op::COUNTER => Origin::Counter,
             _ => Origin::Span,
         };
-        catalog.app_kind(text(name, "<name lost>"), text(category.max(0) as u32, "app"), origin)
+        catalog.app_kind(text(name, NAME_LOST), text(category.max(0) as u32, "app"), origin)
     }
 
     fn call_args(&self, events: &Events, i: usize, batch: &mut Batch, catalog: &Catalog) {
@@ -319,7 +337,7 @@ impl Resolver {
             catalog.text(&catalog.path(file))
         };
         for (key, value) in arguments(info, events.known[i], events.a[i], events.b[i], path) {
-            batch.args.push(Arg { row: i as u32, key: catalog.text(key), value });
+            batch.args.push(Arg { row: i as u32, key: key.number(), value });
         }
     }
 
@@ -327,17 +345,20 @@ impl Resolver {
         let row = i as u32;
         if Op(events.op[i]) == Op::COUNTER {
             let value = Value::Float(f64::from_bits(events.a[i] as u64));
-            batch.args.push(Arg { row, key: catalog.text("value"), value });
+            batch.args.push(Arg { row, key: ArgumentKey::Value.number(), value });
         }
         for meta in metas {
-            let text = |id: u32| catalog.text(self.texts.get(&id).map_or("<name lost>", String::as_str));
+            let text = |id: u32| match self.texts.get(&id) {
+                Some(text) => *text.number.get_or_init(|| catalog.text(&text.text)),
+                None => catalog.text(NAME_LOST),
+            };
             let value = match meta.kind {
                 MetaKind::Int => Value::Int(meta.value),
                 MetaKind::Float => Value::Float(f64::from_bits(meta.value as u64)),
                 MetaKind::Text => Value::Text(text(meta.value as u32)),
                 MetaKind::Counters => {
                     let found = arguments::counters(&Counters::unpack(meta.value, meta.more[0], meta.more[1]));
-                    batch.args.extend(found.map(|(key, value)| Arg { row, key: catalog.text(key), value }));
+                    batch.args.extend(found.map(|(key, value)| Arg { row, key: key.number(), value }));
                     continue;
                 }
             };
@@ -353,7 +374,7 @@ impl Resolver {
         batch.push(&Row { depth: span.depth, ..Row::new(start, end.saturating_sub(start).max(0), kind) });
         set_app_row(&mut batch, 0, kind, Some(span.steps));
         if wanted.args {
-            let (key, value) = (catalog.text("unfinished"), Value::Text(catalog.text("true")));
+            let (key, value) = (ArgumentKey::Unfinished.number(), Value::Text(catalog.text("true")));
             batch.args.push(Arg { row: 0, key, value });
         }
         batch
