@@ -225,6 +225,40 @@ impl Batch {
         }
     }
 
+    /// Adds the rows of another batch, for `rows` rows in all: kinds, depths and some columns. Process, thread, arguments
+    /// and what else belongs to a batch are not added.
+    pub fn extend(&mut self, more: &Batch, columns: Columns, rows: usize) {
+        let before = self.len();
+        extend(&mut self.kind, &more.kind, rows);
+        extend(&mut self.depth, &more.depth, rows);
+        if columns.has(Columns::FILE) {
+            extend(&mut self.file, &more.file, rows);
+        }
+        if columns.has(Columns::FD) {
+            extend(&mut self.fd, &more.fd, rows);
+        }
+        let longs = [
+            (Columns::TS, &mut self.ts, &more.ts),
+            (Columns::DUR, &mut self.dur, &more.dur),
+            (Columns::POS, &mut self.pos, &more.pos),
+            (Columns::REQUESTED, &mut self.requested, &more.requested),
+            (Columns::BYTES, &mut self.bytes, &more.bytes),
+            (Columns::RET, &mut self.ret, &more.ret),
+        ];
+        for (column, values, more) in longs {
+            if columns.has(column) {
+                extend(values, more, rows);
+            }
+        }
+        if columns.has(Columns::STEPS) && !(self.epoch.is_empty() && more.epoch.is_empty()) {
+            for (values, more) in [(&mut self.epoch, &more.epoch), (&mut self.step, &more.step)] {
+                values.resize(before, ABSENT_32);
+                values.extend_from_slice(more);
+                values.resize(self.kind.len(), ABSENT_32);
+            }
+        }
+    }
+
     /// Sets the GPU of a row.
     pub fn set_device(&mut self, row: usize, device: i32) {
         self.device.resize(self.len(), ABSENT_32);
@@ -275,6 +309,14 @@ impl Batch {
     }
 }
 
+/// Adds values to a column, which gets memory for all its rows at once.
+fn extend<T: Copy>(column: &mut Vec<T>, more: &[T], rows: usize) {
+    if column.is_empty() {
+        column.reserve_exact(rows.max(more.len()));
+    }
+    column.extend_from_slice(more);
+}
+
 /// Returns the maximal ranges of rows to keep.
 fn runs(keep: &[bool]) -> Vec<Range<usize>> {
     let mut runs = Vec::new();
@@ -313,6 +355,21 @@ mod tests {
         batch.push(&Row { step: 4, ..Row::new(2, 1, 0) });
         batch.push(&Row::new(3, 1, 0));
         assert_eq!(batch.step, [ABSENT_32, 4, ABSENT_32]);
+    }
+
+    #[test]
+    fn batches_are_put_together() {
+        let batch = |ts, step| {
+            let mut batch = Batch::default();
+            batch.push(&Row { pos: 10 * ts, step, ..Row::new(ts, 1, 7) });
+            batch
+        };
+        let mut all = Batch::default();
+        for (ts, step) in [(1, ABSENT_32), (2, 4), (3, ABSENT_32)] {
+            all.extend(&batch(ts, step), Columns::TS.and(Columns::STEPS), 8);
+        }
+        assert_eq!((all.len(), &all.ts[..], &all.step[..]), (3, &[1, 2, 3][..], &[ABSENT_32, 4, ABSENT_32][..]));
+        assert_eq!((all.pos.len(), all.dur.len(), all.depth.len()), (0, 0, 3));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Converts batches of events to Arrow record batches, column by column as the contract in `schemas` lists them.
 
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, Int32Array, Int32Builder, Int64Array, MapBuilder, RecordBatch, RecordBatchOptions, StringBuilder,
+    ArrayBuilder, ArrayRef, Int32Array, Int64Array, MapBuilder, RecordBatch, RecordBatchOptions, StringBuilder,
     StringViewArray, StringViewBuilder, UInt8Array,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
@@ -116,31 +117,37 @@ impl BatchDictionary {
     /// and a million paths would mean a million computations per batch.
     fn column(
         &mut self,
-        rows: impl ExactSizeIterator<Item = Option<usize>>,
+        rows: impl Iterator<Item = Option<usize>>,
         texts: &[Arc<str>],
     ) -> Result<ArrayRef, ArrowError> {
         self.mark += 1;
         self.keys.resize(texts.len(), 0);
         self.marks.resize(texts.len(), 0);
         let mut values = StringViewBuilder::new();
-        let mut count = 0;
-        let mut keys = Int32Builder::with_capacity(rows.len());
-        for row in rows {
-            let Some(at) = row else {
-                keys.append_null();
-                continue;
-            };
-            if self.marks[at] != self.mark {
-                self.marks[at] = self.mark;
-                self.keys[at] = count;
-                values.append_value(&texts[at]);
-                count += 1;
+        let mut last = (None, NO_KEY);
+        let keys = rows.map(|row| {
+            // Adjacent rows often have the same string.
+            if row != last.0 {
+                last = (row, row.map_or(NO_KEY, |at| self.key(at, texts, &mut values)));
             }
-            keys.append_value(self.keys[at]);
+            last.1
+        });
+        let keys = known_32(keys.collect(), |key| key != NO_KEY);
+        take(&values.finish(), &keys, None)
+    }
+
+    fn key(&mut self, at: usize, texts: &[Arc<str>], values: &mut StringViewBuilder) -> i32 {
+        if self.marks[at] != self.mark {
+            self.marks[at] = self.mark;
+            self.keys[at] = values.len() as i32;
+            values.append_value(&texts[at]);
         }
-        take(&values.finish(), &keys.finish(), None)
+        self.keys[at]
     }
 }
+
+/// The key of a row without a string.
+const NO_KEY: i32 = -1;
 
 impl Shared {
     fn new(catalog: &Catalog) -> Shared {
@@ -203,20 +210,47 @@ impl Shared {
     }
 }
 
-/// Converts batches for one thread.
+/// Converts batches for one thread. The rows of several batches become one record batch: batches of dlio's own traces are
+/// small, and each record batch has an overhead per column.
 pub struct Converter {
     shared: Shared,
     schema: SchemaRef,
     /// Indexes in the list of columns.
     columns: Vec<usize>,
     files: BatchDictionary,
+    rows: Rows,
 }
 
+/// Rows that have been added and are not converted yet.
+struct Rows {
+    columns: Batch,
+    /// The columns that are needed.
+    needed: Columns,
+    /// Process and thread of adjacent rows, and the number of the row after them.
+    threads: Vec<(u32, i32, usize)>,
+    /// The column `args`, if it is requested.
+    args: Option<Args>,
+    /// The number of rows of a record batch, unless one batch has more.
+    rows_max: usize,
+}
+
+type Args = MapBuilder<StringBuilder, StringBuilder>;
+
 impl Converter {
-    /// Creates a converter; `columns` are indexes in [`tables::EVENTS`].
-    pub fn new(catalog: &Catalog, columns: Vec<usize>) -> Converter {
+    /// Creates a converter to record batches of about `rows_max` rows; `columns` are indexes in [`tables::EVENTS`].
+    pub fn new(catalog: &Catalog, columns: Vec<usize>, rows_max: usize) -> Converter {
         let listed: Vec<_> = columns.iter().map(|&place| tables::EVENTS[place]).collect();
-        Converter { shared: Shared::new(catalog), schema: queried(&listed), columns, files: BatchDictionary::default() }
+        let names = || listed.iter().map(|column| column.name).filter(|name| *name != ARGS);
+        let has_args = listed.iter().any(|column| column.name == ARGS);
+        let rows = Rows {
+            columns: Batch::default(),
+            needed: names().fold(Columns::NONE, |needed, name| needed.and(made_of(name))),
+            threads: Vec::new(),
+            args: has_args.then(|| MapBuilder::new(None, StringBuilder::new(), StringBuilder::new())),
+            rows_max,
+        };
+        let (shared, schema) = (Shared::new(catalog), queried(&listed));
+        Converter { shared, schema, columns, files: BatchDictionary::default(), rows }
     }
 
     /// Returns the parts that all batches converted so far refer to.
@@ -224,79 +258,155 @@ impl Converter {
         &self.shared
     }
 
+    /// Converts one batch alone.
     pub fn convert(&mut self, catalog: &Catalog, batch: &Batch) -> Result<RecordBatch, ArrowError> {
+        self.add(catalog, batch)?;
+        self.record_batch()
+    }
+
+    /// Adds rows. Complete record batches are added to `into`.
+    pub fn append(
+        &mut self,
+        catalog: &Catalog,
+        batch: &Batch,
+        into: &mut impl Extend<RecordBatch>,
+    ) -> Result<(), ArrowError> {
+        if self.rows.len() + batch.len() > self.rows.rows_max {
+            into.extend(self.finish()?);
+        }
+        self.add(catalog, batch)?;
+        if self.rows.len() >= self.rows.rows_max {
+            into.extend(self.finish()?);
+        }
+        Ok(())
+    }
+
+    /// Returns the rows that are not in a record batch yet, if there are any.
+    pub fn finish(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        if self.rows.len() == 0 { Ok(None) } else { self.record_batch().map(Some) }
+    }
+
+    fn add(&mut self, catalog: &Catalog, batch: &Batch) -> Result<(), ArrowError> {
         if !self.shared.covers(batch) {
             self.shared.extend(catalog);
         }
+        self.rows.add(batch, &self.shared.texts)
+    }
+
+    fn record_batch(&mut self) -> Result<RecordBatch, ArrowError> {
         let places = self.columns.clone();
-        let arrays: Result<Vec<_>, _> =
-            places.iter().map(|&place| self.column(tables::EVENTS[place].name, batch)).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.len()));
+        let arrays: Result<Vec<_>, _> = places.iter().map(|&place| self.column(tables::EVENTS[place].name)).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows.len()));
+        self.rows.clear();
         RecordBatch::try_new_with_options(self.schema.clone(), arrays?, &options)
     }
 
-    fn column(&mut self, name: &str, batch: &Batch) -> Result<ArrayRef, ArrowError> {
-        let rows = batch.len();
-        let SharedProcess { pid, host, rank } = self.shared.process(batch.proc);
+    fn column(&mut self, name: &str) -> Result<ArrayRef, ArrowError> {
+        let Converter { shared, files, rows, .. } = self;
+        let length = rows.len();
+        let columns = &mut rows.columns;
         Ok(match name {
-            "ts" => Arc::new(Int64Array::from(batch.ts.clone())),
-            "dur" => Arc::new(Int64Array::from(batch.dur.clone())),
-            "name" => self.shared.names.column(&batch.kind)?,
-            "cat" => self.shared.cats.column(&batch.kind)?,
-            "class" => self.shared.classes.column(&batch.kind)?,
-            "layer" => self.shared.layers.column(&batch.kind)?,
-            "host" => same_host(&self.shared.hosts, host, rows)?,
-            "pid" => Arc::new(Int32Array::from(vec![pid; rows])),
-            "tid" => Arc::new(Int32Array::from(vec![batch.tid; rows])),
-            "rank" => Arc::new(repeated(rank, rows)),
-            "proc" => Arc::new(Int32Array::from(vec![batch.proc as i32; rows])),
-            "file" => self.files(&batch.file)?,
-            "file_id" => {
-                known_32(batch.file.iter().map(|&file| file as i32).collect(), |file| file != FILE_NONE as i32)
+            "ts" => Arc::new(Int64Array::from(taken(&mut columns.ts))),
+            "dur" => Arc::new(Int64Array::from(taken(&mut columns.dur))),
+            "name" => shared.names.column(&columns.kind)?,
+            "cat" => shared.cats.column(&columns.kind)?,
+            "class" => shared.classes.column(&columns.kind)?,
+            "layer" => shared.layers.column(&columns.kind)?,
+            "host" => {
+                let hosts = rows.known_of_processes(|proc| shared.process(proc).host.map(|host| host as i32));
+                take(&shared.hosts, &hosts, None)?
             }
-            "fd" => optional_32(&batch.fd, rows),
-            "pos" => optional(&batch.pos),
-            "requested" => optional(&batch.requested),
-            "bytes" => optional(&batch.bytes),
-            "ret" => known(batch.ret.iter().map(|&ret| shown(ret)).collect(), |ret| ret != ABSENT),
-            "errno" => known_32(batch.ret.iter().map(|&ret| errno(ret)).collect(), |errno| errno != ABSENT_32),
-            "depth" => Arc::new(UInt8Array::from(batch.depth.clone())),
-            "epoch" => optional_32(&batch.epoch, rows),
-            "step" => optional_32(&batch.step, rows),
-            "args" => self.args(batch)?,
+            "pid" => Arc::new(Int32Array::from(rows.repeated(|proc, _| shared.process(proc).pid))),
+            "tid" => Arc::new(Int32Array::from(rows.repeated(|_, tid| tid))),
+            "rank" => Arc::new(rows.known_of_processes(|proc| shared.process(proc).rank)),
+            "proc" => Arc::new(Int32Array::from(rows.repeated(|proc, _| proc as i32))),
+            "file" => {
+                let numbers = columns.file.iter().map(|&file| (file != FILE_NONE).then_some(file as usize));
+                files.column(numbers, &shared.files)?
+            }
+            "file_id" => {
+                known_32(columns.file.iter().map(|&file| file as i32).collect(), |file| file != FILE_NONE as i32)
+            }
+            "fd" => optional_32(taken(&mut columns.fd), length),
+            "pos" => optional(taken(&mut columns.pos)),
+            "requested" => optional(taken(&mut columns.requested)),
+            "bytes" => optional(taken(&mut columns.bytes)),
+            "ret" => optional(columns.ret.iter().map(|&ret| shown(ret)).collect()),
+            "errno" => known_32(columns.ret.iter().map(|&ret| errno(ret)).collect(), |errno| errno != ABSENT_32),
+            "depth" => Arc::new(UInt8Array::from(taken(&mut columns.depth))),
+            "epoch" => optional_32(taken(&mut columns.epoch), length),
+            "step" => optional_32(taken(&mut columns.step), length),
+            ARGS => match &mut rows.args {
+                Some(args) => Arc::new(args.finish()),
+                None => return Err(ArrowError::SchemaError("a column is requested twice".into())),
+            },
             other => return Err(ArrowError::SchemaError(format!("column {other} is not created"))),
         })
     }
+}
 
-    fn files(&mut self, files: &[u32]) -> Result<ArrayRef, ArrowError> {
-        let rows = files.iter().map(|&file| (file != FILE_NONE).then_some(file as usize));
-        self.files.column(rows, &self.shared.files)
+/// The column that is a map.
+const ARGS: &str = "args";
+
+impl Rows {
+    fn len(&self) -> usize {
+        self.columns.len()
     }
 
-    fn args(&self, batch: &Batch) -> Result<ArrayRef, ArrowError> {
-        let mut map = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
-        let mut args = batch.args.iter().peekable();
-        for row in 0..batch.len() as u32 {
-            let mut any = false;
-            while let Some(arg) = args.next_if(|arg| arg.row == row) {
-                map.keys().append_value(&self.shared.texts[arg.key as usize]);
-                map.values().append_value(self.text(&arg.value));
-                any = true;
-            }
-            map.append(any)?;
-        }
-        Ok(Arc::new(map.finish()))
-    }
-
-    fn text(&self, value: &Value) -> String {
-        match value {
-            Value::Int(number) => number.to_string(),
-            Value::Float(number) => number.to_string(),
-            Value::Text(number) => self.shared.texts[*number as usize].to_string(),
-            Value::Octal(number) => format!("0{number:o}"),
-            Value::Hex(number) => format!("0x{number:x}"),
+    fn add(&mut self, batch: &Batch, texts: &[Arc<str>]) -> Result<(), ArrowError> {
+        self.columns.extend(batch, self.needed, self.rows_max);
+        self.threads.push((batch.proc, batch.tid, self.columns.len()));
+        match &mut self.args {
+            Some(args) => add_args(args, batch, texts),
+            None => Ok(()),
         }
     }
+
+    fn clear(&mut self) {
+        self.columns.clear();
+        self.threads.clear();
+    }
+
+    /// Returns a value of process and thread for each row.
+    fn repeated<T: Clone>(&self, value: impl Fn(u32, i32) -> T) -> Vec<T> {
+        let mut values = Vec::with_capacity(self.len());
+        self.threads.iter().for_each(|&(proc, tid, end)| values.resize(end, value(proc, tid)));
+        values
+    }
+
+    /// Returns a value of the process for each row, null if it is unknown.
+    fn known_of_processes(&self, value: impl Fn(u32) -> Option<i32>) -> Int32Array {
+        let values = self.repeated(|proc, _| value(proc).unwrap_or_default());
+        let are_known = self.threads.iter().all(|(proc, ..)| value(*proc).is_some());
+        let nulls = (!are_known).then(|| NullBuffer::from(self.repeated(|proc, _| value(proc).is_some())));
+        Int32Array::new(values.into(), nulls)
+    }
+}
+
+fn add_args(map: &mut Args, batch: &Batch, texts: &[Arc<str>]) -> Result<(), ArrowError> {
+    let mut args = batch.args.iter().peekable();
+    for row in 0..batch.len() as u32 {
+        let mut any = false;
+        while let Some(arg) = args.next_if(|arg| arg.row == row) {
+            map.keys().append_value(&texts[arg.key as usize]);
+            append_text(map.values(), &arg.value, texts);
+            any = true;
+        }
+        map.append(any)?;
+    }
+    Ok(())
+}
+
+fn append_text(into: &mut StringBuilder, value: &Value, texts: &[Arc<str>]) {
+    // Memory accepts every write; what was written is completed by an empty end.
+    let _ = match value {
+        Value::Int(number) => write!(into, "{number}"),
+        Value::Float(number) => write!(into, "{number}"),
+        Value::Text(number) => into.write_str(&texts[*number as usize]),
+        Value::Octal(number) => write!(into, "0{number:o}"),
+        Value::Hex(number) => write!(into, "0x{number:x}"),
+    };
+    into.append_value("");
 }
 
 /// Returns the columns of a batch that a column of the table is computed from.
@@ -316,18 +426,17 @@ pub fn made_of(name: &str) -> Columns {
     }
 }
 
-fn same_host(hosts: &ArrayRef, host: Option<u32>, rows: usize) -> Result<ArrayRef, ArrowError> {
-    let keys = repeated(host.map(|host| host as i32), rows);
-    take(hosts, &keys, None)
+/// Takes the values of a column out; memory that few values use is returned.
+fn taken<T>(column: &mut Vec<T>) -> Vec<T> {
+    let mut values = std::mem::take(column);
+    if values.len() < values.capacity() / 2 {
+        values.shrink_to_fit();
+    }
+    values
 }
 
-/// Returns one value for all rows.
-fn repeated(value: Option<i32>, rows: usize) -> Int32Array {
-    value.map_or_else(|| Int32Array::new_null(rows), |value| vec![value; rows].into())
-}
-
-fn optional(values: &[i64]) -> ArrayRef {
-    known(values.to_vec(), |value| value != ABSENT)
+fn optional(values: Vec<i64>) -> ArrayRef {
+    known(values, |value| value != ABSENT)
 }
 
 /// Returns a column of the values for which `is_known` holds, null elsewhere.
@@ -343,11 +452,11 @@ fn known_32(values: Vec<i32>, is_known: impl Fn(i32) -> bool) -> ArrayRef {
 }
 
 /// Returns nulls for a column that is empty because no event has a value.
-fn optional_32(values: &[i32], rows: usize) -> ArrayRef {
+fn optional_32(values: Vec<i32>, rows: usize) -> ArrayRef {
     if values.is_empty() {
         return Arc::new(Int32Array::new_null(rows));
     }
-    known_32(values.to_vec(), |value| value != ABSENT_32)
+    known_32(values, |value| value != ABSENT_32)
 }
 
 /// Returns a result as in the table: -1 if the call failed, or [`ABSENT`].
@@ -371,7 +480,7 @@ mod tests {
         let catalog = Catalog::default();
         let kinds: Vec<u32> = (0..of_all).map(|number| catalog.span(&format!("span {number}"), "app")).collect();
         let place = tables::EVENTS.iter().position(|column| column.name == "name").unwrap();
-        let mut converter = Converter::new(&Catalog::default(), vec![place]);
+        let mut converter = Converter::new(&Catalog::default(), vec![place], 8);
         let mut batch = Batch::default();
         let chosen = [0, of_all - 1, 0];
         chosen.iter().for_each(|&number| batch.push(&Row::new(1, 1, kinds[number])));

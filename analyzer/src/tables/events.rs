@@ -1,5 +1,6 @@
 //! The table `events` for DataFusion: streams of blocks. A query reads only blocks that may match.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -227,7 +228,8 @@ impl PartitionStream for Partition {
         &self.schema
     }
 
-    fn execute(&self, _ctx: Arc<TaskContext>) -> SendableRecordBatchStream {
+    fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let rows_max = context.session_config().batch_size();
         let sieve = self.trace.sieve(&self.asked.filter);
         let is_read = |unit: &Unit| self.split.as_ref().is_none_or(|split| split.has(unit));
         let may_hold = self.trace.units.iter().filter(|unit| is_read(unit) && sieve.may_take(unit));
@@ -237,9 +239,9 @@ impl PartitionStream for Partition {
             wanted: wanted(&self.asked.columns, &self.asked.filter),
             units: units.into_iter(),
             reader: None,
-            converter: Converter::new(&self.trace.catalog, self.asked.columns.clone()),
+            converter: Converter::new(&self.trace.catalog, self.asked.columns.clone(), rows_max),
             asked: self.asked.clone(),
-            made: Default::default(),
+            made: VecDeque::new(),
             progress: self.progress.clone(),
         };
         Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), futures::stream::iter(batches)))
@@ -277,7 +279,7 @@ struct Batches {
     reader: Option<Reader>,
     converter: Converter,
     /// A unit of a foreign format may produce many batches.
-    made: std::collections::VecDeque<Result<RecordBatch>>,
+    made: VecDeque<RecordBatch>,
     /// Checked because nothing yields while no unit contains a matching event.
     progress: Arc<Progress>,
 }
@@ -296,17 +298,21 @@ impl Batches {
         let sieve = self.trace.sieve(&self.asked.filter);
         let (made, converter, catalog) = (&mut self.made, &mut self.converter, &self.trace.catalog);
         let wanted = self.wanted;
+        let mut converted = Ok(());
         for unit in self.units.by_ref().take(UNITS_AT_ONCE) {
             self.trace.read(&unit, &mut reader, wanted, &sieve, &mut |batch| {
                 self.progress.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
-                if !batch.is_empty() {
-                    made.push_back(converter.convert(catalog, batch).map_err(DataFusionError::from));
+                if !batch.is_empty() && converted.is_ok() {
+                    converted = converter.append(catalog, batch, made);
                 }
             });
             self.progress.bytes.fetch_add(unit.size, Ordering::Relaxed);
         }
+        if self.units.len() == 0 && converted.is_ok() {
+            converted = converter.finish().map(|last| made.extend(last));
+        }
         self.reader = Some(reader);
-        Ok(())
+        converted.map_err(DataFusionError::from)
     }
 }
 
@@ -319,6 +325,6 @@ impl Iterator for Batches {
                 return Some(Err(error));
             }
         }
-        self.made.pop_front()
+        self.made.pop_front().map(Ok)
     }
 }

@@ -253,7 +253,7 @@ struct RowsOfThread<'a> {
 
 impl<'a> RowsOfThread<'a> {
     fn new(path: PathBuf, catalog: &'a Catalog, memory: u64, numbers: Option<Arc<Numbers>>) -> RowsOfThread<'a> {
-        let converter = Converter::new(catalog, plain_columns());
+        let converter = Converter::new(catalog, plain_columns(), 0);
         RowsOfThread { path, catalog, converter, numbers, part: None, group_max: memory as usize, failed: None }
     }
 
