@@ -7,7 +7,7 @@
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, Write};
+use std::io::{self, IoSlice, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -174,6 +174,10 @@ impl Write for AtomicFile {
         self.file().write(bytes)
     }
 
+    fn write_vectored(&mut self, slices: &[IoSlice]) -> io::Result<usize> {
+        self.file().write_vectored(slices)
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         self.file().flush()
     }
@@ -209,6 +213,16 @@ impl Output {
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.place().write(bytes)
+    }
+
+    /// Writes past the buffer: several slices are more than it holds.
+    fn write_vectored(&mut self, slices: &[IoSlice]) -> io::Result<usize> {
+        self.flush()?;
+        match (&mut self.draft, &mut self.stdout) {
+            (Some(draft), _) => draft.get_mut().write_vectored(slices),
+            (None, Some(stdout)) => stdout.get_mut().write_vectored(slices),
+            (None, None) => unreachable!("writes past the end are not possible"),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -3,7 +3,9 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, IsTerminal, Stdout, Write};
+use std::os::fd::AsFd;
 
 use dlio_schemas::secrets::without_logins;
 use dlio_schemas::usage_errors;
@@ -16,6 +18,14 @@ pub fn stdout() -> Visible<Stdout> {
     let stdout = io::stdout();
     let is_terminal = stdout.is_terminal();
     Visible::new(stdout, is_terminal)
+}
+
+/// Returns standard output without a buffer, for large writes: the library's own buffer searches each of them for the end
+/// of a line.
+pub fn unbuffered_stdout() -> io::Result<Visible<File>> {
+    let stdout = io::stdout();
+    let is_terminal = stdout.is_terminal();
+    Ok(Visible::new(File::from(stdout.as_fd().try_clone_to_owned()?), is_terminal))
 }
 
 /// Prints a line on standard error. Unlike with `eprintln`, a failure to print it is ignored.

@@ -11,6 +11,7 @@ use crate::atomic_file::AtomicFile;
 use crate::html::page;
 use crate::html::sections::Meaning;
 use crate::summary::report::SECTIONS;
+use crate::terminal::unbuffered_stdout;
 
 /// Writes the page of a report.
 pub fn write_report(report: &Value, trace: &str, path: &Path) -> Result<(), Failure> {
@@ -21,7 +22,7 @@ pub fn write_report(report: &Value, trace: &str, path: &Path) -> Result<(), Fail
 /// Writes a page.
 pub fn write(path: &Path, page: &str) -> Result<(), Failure> {
     if path == Path::new("-") {
-        let mut out = WatchedStdout(crate::terminal::stdout());
+        let mut out = WatchedStdout(unbuffered_stdout().map_err(Failure::Write)?);
         return out.write_all(page.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Write);
     }
     let failed = |error| Failure::unwritable(path, error);

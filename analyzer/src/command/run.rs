@@ -18,6 +18,7 @@ use super::stdout::WatchedStdout;
 use super::worker;
 use crate::atomic_file::Output;
 use crate::compare::gate::Verdict;
+use crate::terminal::unbuffered_stdout;
 use crate::unfinished;
 
 /// Exit status if damage was found and `--strict` was given.
@@ -102,6 +103,6 @@ fn perform(typed: &Arguments) -> Result<Outcome, Failure> {
 
 /// Opens the output before the long work.
 fn output(path: Option<&Path>) -> Result<Output, Failure> {
-    let opened = Output::to(path, WatchedStdout(crate::terminal::stdout()));
+    let opened = unbuffered_stdout().and_then(|stdout| Output::to(path, WatchedStdout(stdout)));
     opened.map_err(|error| Failure::unwritable(path.unwrap_or(Path::new("-")), error))
 }

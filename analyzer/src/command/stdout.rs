@@ -1,6 +1,7 @@
 //! Standard output that notices when its reader has closed the pipe.
 
-use std::io::{self, Stdout, Write};
+use std::fs::File;
+use std::io::{self, IoSlice, Write};
 
 use dlio_schemas::visible::Visible;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +14,15 @@ use crate::atomic_file::system_error;
 static PIPE_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Standard output that records a closed pipe.
-pub struct WatchedStdout(pub Visible<Stdout>);
+pub struct WatchedStdout(pub Visible<File>);
 
 impl Write for WatchedStdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes).inspect_err(note_closed)
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice]) -> io::Result<usize> {
+        self.0.write_vectored(slices).inspect_err(note_closed)
     }
 
     fn flush(&mut self) -> io::Result<()> {

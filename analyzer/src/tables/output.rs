@@ -1,12 +1,14 @@
 //! Rows of a query as text, CSV, JSON, Parquet or Arrow.
 
 use std::collections::HashSet;
-use std::io::Write;
+use std::io::{self, ErrorKind, IoSlice, Write};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
+use arrow::ipc::writer::StreamEncoder;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use parquet::arrow::ArrowWriter;
 
@@ -45,7 +47,7 @@ enum FormatWriter<W: Write + Send> {
     Csv(Box<arrow::csv::Writer<W>>),
     Ndjson(arrow::json::LineDelimitedWriter<W>),
     Parquet(Box<ArrowWriter<W>>),
-    Arrow(arrow::ipc::writer::StreamWriter<W>),
+    Arrow(Box<StreamEncoder>, W),
 }
 
 impl<W: Write + Send> RowWriter<W> {
@@ -69,7 +71,7 @@ impl<W: Write + Send> RowWriter<W> {
                 FormatWriter::Ndjson(arrow::json::WriterBuilder::new().with_explicit_nulls(true).build(out))
             }
             Format::Parquet => FormatWriter::Parquet(Box::new(ArrowWriter::try_new(out, schema, None)?)),
-            Format::Arrow => FormatWriter::Arrow(arrow::ipc::writer::StreamWriter::try_new(out, &schema)?),
+            Format::Arrow => FormatWriter::Arrow(Box::new(StreamEncoder::try_new(&schema)?), out),
         };
         Ok(RowWriter { written, renamed })
     }
@@ -101,7 +103,7 @@ impl<W: Write + Send> FormatWriter<W> {
             FormatWriter::Csv(writer) => writer.write(&without_maps(batch)?),
             FormatWriter::Ndjson(writer) => writer.write(batch),
             FormatWriter::Parquet(writer) => Ok(writer.write(batch)?),
-            FormatWriter::Arrow(writer) => writer.write(batch),
+            FormatWriter::Arrow(encoder, out) => Ok(write_together(out, &encoder.encode(batch)?)?),
         }
     }
 
@@ -122,9 +124,25 @@ impl<W: Write + Send> FormatWriter<W> {
             FormatWriter::Csv(writer) => Ok(writer.into_inner().flush()?),
             FormatWriter::Ndjson(mut writer) => writer.finish(),
             FormatWriter::Parquet(writer) => writer.close().map(|_| ()).map_err(ArrowError::from),
-            FormatWriter::Arrow(mut writer) => writer.finish(),
+            FormatWriter::Arrow(encoder, mut out) => Ok(write_together(&mut out, &encoder.finish()?)?),
         }
     }
+}
+
+/// Writes buffers with as few system calls as possible, and leaves nothing in buffers of `out`: the reader of a pipe is
+/// woken once for all, and receives rows when they are complete.
+fn write_together(out: &mut impl Write, buffers: &[Buffer]) -> io::Result<()> {
+    let mut slices: Vec<_> = buffers.iter().filter(|buffer| !buffer.is_empty()).map(|it| IoSlice::new(it)).collect();
+    let mut left = &mut slices[..];
+    while !left.is_empty() {
+        match out.write_vectored(left) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => IoSlice::advance_slices(&mut left, written),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    out.flush()
 }
 
 /// Returns the columns with a number after each repeated name: `n`, `n:1`. `None` if all names are unique.

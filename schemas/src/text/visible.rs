@@ -1,7 +1,7 @@
 //! Text for a terminal: names come from traced programs, and a terminal executes some characters instead of showing
 //! them.
 
-use std::io::{self, Write};
+use std::io::{self, IoSlice, Write};
 
 /// Returns `true` if a terminal executes a character or shows nothing for it: control characters, characters that
 /// change the direction of text, and invisible ones, with which two names look alike.
@@ -54,6 +54,14 @@ impl<W: Write> Write for Visible<W> {
         }
         self.out.write_all(visible(&text).as_bytes())?;
         Ok(bytes.len())
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice]) -> io::Result<usize> {
+        let first = slices.iter().find(|slice| !slice.is_empty());
+        match self.is_terminal {
+            true => self.write(first.map_or(&[], |slice| &slice[..])),
+            false => self.out.write_vectored(slices),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
