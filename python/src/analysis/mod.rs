@@ -2,15 +2,16 @@
 //! of Arrow's IPC format through a pipe.
 //!
 //! ```text
-//! dlio-analyze ── pipe ──> process.rs ──> stream.rs ──> __arrow_c_stream__: Polars, pandas, DuckDB, PyArrow
-//!                  │                          └──────> python_values.rs: rows as dicts
-//!                  └─ messages, progress, Ctrl-C
+//! dlio-analyze ── pipe ──> process.rs ──> messages.rs ──> stream.rs ──> __arrow_c_stream__: Polars, pandas, DuckDB, PyArrow
+//!                  │                                          └──────> python_values.rs: rows as dicts
+//!                  └─ notes, progress, Ctrl-C
 //! ```
 //!
 //! A library reads the stream on any thread, with or without the interpreter lock. So only the main thread, on which
 //! Python handles signals, takes the lock here; the rest of the threads leave work for it (`main_thread.rs`).
 
 mod main_thread;
+mod messages;
 mod process;
 mod python_values;
 mod stream;

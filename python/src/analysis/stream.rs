@@ -1,10 +1,9 @@
 //! Rows of `dlio-analyze` as a stream of Arrow batches, for libraries and for Python.
 
-use std::io::{self, BufReader};
+use std::io;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_ipc::reader::StreamReader;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::PyValueError;
@@ -12,26 +11,24 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use super::main_thread;
+use super::messages::Messages;
 use super::process::{self, AnalyzerProcess};
 use super::python_values;
 
-/// Buffers the headers of messages; their contents are longer and are read directly.
-const HEADER_BYTES: usize = 4096;
-
 /// Batches from a process.
-struct Batches(StreamReader<BufReader<AnalyzerProcess>>);
+struct Batches(Messages<AnalyzerProcess>);
 
 impl Batches {
     /// Returns the next batch. After the last one, waits for the exit status.
     fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        match self.0.next() {
-            Some(batch) => batch.map(Some),
-            None => Ok(io::copy(self.0.get_mut(), &mut io::sink()).map(|_| None)?),
+        match self.0.next()? {
+            Some(batch) => Ok(Some(batch)),
+            None => Ok(io::copy(self.0.reader(), &mut io::sink()).map(|_| None)?),
         }
     }
 
     fn take_messages(&mut self) -> String {
-        self.0.get_mut().get_mut().take_messages()
+        self.0.reader().take_messages()
     }
 }
 
@@ -86,12 +83,9 @@ impl ArrowStream {
     #[pyo3(signature = (program, arguments, progress = None))]
     fn new(py: Python, program: &str, arguments: Vec<String>, progress: Option<Py<PyAny>>) -> PyResult<ArrowStream> {
         let process = AnalyzerProcess::start(program, &arguments, progress)?;
-        let reader = BufReader::with_capacity(HEADER_BYTES, process);
-        let started = py.detach(|| StreamReader::try_new(reader, None)).map_err(|error| raised(py, error))?;
-        // SAFETY: dlio-analyze, of the version of this package, has written it; a check would read all strings again.
-        let reader = unsafe { started.with_skip_validation(true) };
-        let schema = reader.schema();
-        let mut batches = Batches(reader);
+        let messages = py.detach(|| Messages::new(process)).map_err(|error| raised(py, error))?;
+        let schema = messages.schema().clone();
+        let mut batches = Batches(messages);
         process::warn(py, &batches.take_messages())?;
         Ok(ArrowStream { batches: Some(batches), schema })
     }
