@@ -226,7 +226,7 @@ impl Batch {
     }
 
     /// Adds the rows of another batch, for `rows` rows in all: kinds, depths and some columns. Process, thread, arguments
-    /// and what else belongs to a batch are not added.
+    /// and the other parts of a batch are not added.
     pub fn extend(&mut self, more: &Batch, columns: Columns, rows: usize) {
         let before = self.len();
         extend(&mut self.kind, &more.kind, rows);

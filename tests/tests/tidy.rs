@@ -203,6 +203,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         "analyzer/src/",
         &[
             "amount",
+            "argument_key",
             "shell_word",
             "resources",
             "replay",

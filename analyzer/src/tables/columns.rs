@@ -398,7 +398,7 @@ fn add_args(map: &mut Args, batch: &Batch, texts: &[Arc<str>]) -> Result<(), Arr
 }
 
 fn append_text(into: &mut StringBuilder, value: &Value, texts: &[Arc<str>]) {
-    // Memory accepts every write; what was written is completed by an empty end.
+    // Writing to memory cannot fail. An empty end completes the text.
     let _ = match value {
         Value::Int(number) => write!(into, "{number}"),
         Value::Float(number) => write!(into, "{number}"),
