@@ -119,6 +119,10 @@ fn waits_of_a_starved_gpu_count_in_full() {
     let used = device(&summary);
     assert_eq!((ms(used.hidden_ns), ms(used.busy_ns), ms(used.idle_data_ns)), (0, (STEPS - 1) * 30, STEPS * 60));
     assert_eq!(summary.training[0].waited_ns.map(ms), Some(STEPS * 60));
+    // Kernels take 30 of 100 ms, and the last step ends with its wait.
+    let by_step = used.steps.unwrap();
+    assert_eq!((by_step.steps, ms(by_step.median_ns), ms(by_step.longest_ns)), (STEPS as u64, 70, 70));
+    assert!(text(&summary).contains("Idle time of the GPU per step of"), "{}", text(&summary));
     let text = &summary.headline.text;
     assert!(text.contains("60 % of training") && text.contains("GPU's clock") && !text.contains("up to"), "{text}");
     // A range that the program named covers the whole step, although the device was idle.

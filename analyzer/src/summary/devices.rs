@@ -47,6 +47,39 @@ pub struct DeviceUse {
     pub wait_ns: i64,
     /// Each of its GPUs.
     pub each: Vec<OneDevice>,
+    /// The idle time by step; `null` if no wait for data shows the steps.
+    #[serde(default)]
+    pub steps: Option<StepIdle>,
+}
+
+/// How long the GPUs of a trainer were idle in a step: from the start of one wait for data to the start of the next one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StepIdle {
+    pub steps: u64,
+    pub median_ns: i64,
+    /// 95 % of the steps have at most this much.
+    pub p95_ns: i64,
+    pub longest_ns: i64,
+    /// Start of the step with the most.
+    pub longest_ts: i64,
+}
+
+impl StepIdle {
+    /// Divides the idle time by the starts of waits; the last step lasts until `end`.
+    fn of(waits: &[Interval], idle: &[Interval], end: i64) -> Option<StepIdle> {
+        let mut from = 0;
+        let ends = waits.iter().skip(1).map(|next| next.start).chain([end]);
+        let mut steps: Vec<(i64, i64)> = Vec::with_capacity(waits.len());
+        for (start, end) in waits.iter().map(|wait| wait.start).zip(ends) {
+            from += idle[from..].iter().take_while(|idle| idle.end <= start).count();
+            let within = idle[from..].iter().take_while(|idle| idle.start < end);
+            steps.push((within.map(|idle| idle.end.min(end) - idle.start.max(start)).sum(), start));
+        }
+        let (longest_ns, longest_ts) = steps.iter().copied().max_by_key(|(ns, start)| (*ns, -start))?;
+        steps.sort_unstable();
+        let rank = |part: usize| steps[(steps.len() * part).div_ceil(100).max(1) - 1].0;
+        Some(StepIdle { steps: steps.len() as u64, median_ns: rank(50), p95_ns: rank(95), longest_ns, longest_ts })
+    }
 }
 
 /// The time of one GPU.
@@ -214,6 +247,7 @@ impl<'a> Devices<'a> {
             timed_wait_ns: timed(&devices, host, length(&covered)),
             wait_ns: length(&waits),
             each,
+            steps: StepIdle::of(&waits, &idle, to),
         })
     }
 }
@@ -315,6 +349,7 @@ impl std::ops::Add for DeviceUse {
             timed_wait_ns: self.timed_wait_ns + other.timed_wait_ns,
             wait_ns: self.wait_ns + other.wait_ns,
             each: self.each.into_iter().chain(other.each).collect(),
+            steps: [self.steps, other.steps].into_iter().flatten().max_by_key(|steps| steps.longest_ns),
         }
     }
 }

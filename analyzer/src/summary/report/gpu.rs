@@ -1,8 +1,10 @@
 //! The GPUs of trainers: busy, idle and why, and the waits of the host that their work hides.
 
+use std::fmt::Write;
+
 use super::findings::Unit;
 use crate::summary::devices::{DeviceUse, OneDevice};
-use crate::summary::figures::units::{grouped, share, time};
+use crate::summary::figures::units::{grouped, many, share, time};
 use crate::summary::report::layout::more;
 use crate::summary::training::RankGroup;
 use crate::text_table::Grid;
@@ -216,6 +218,16 @@ pub(super) fn print(groups: &[RankGroup], top: usize, out: &mut String) {
     }
     grid.print(out);
     more(timed.len(), top, out);
+    for (group, steps) in timed.iter().take(top).filter_map(|(group, used)| Some((group, used.steps?))) {
+        let [median, p95, longest] = [steps.median_ns, steps.p95_ns, steps.longest_ns].map(|ns| time(ns as f64));
+        let (name, steps) = (&group.trainer, many(steps.steps, "step", "steps"));
+        let _ = writeln!(
+            out,
+            "  Idle time of the GPU per step of {name} ({}): median {median}, 95th percentile {p95}, longest {longest}, of \
+             {steps}.",
+            group.pid
+        );
+    }
 }
 
 impl OneDevice {

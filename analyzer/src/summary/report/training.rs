@@ -50,7 +50,8 @@ impl Section for Training {
         busy), `idle_ns` with its parts `idle_data_ns`, `idle_save_ns`, `idle_rest_ns`, `sync_ns` and `syncs` (calls \
         in which the training thread waited for it, and waits of its process that only CUPTI shows), `timed_wait_ns` of `wait_ns`, and of `each` of its GPUs `device` (its \
         number; `null` if unknown), `busy_ns`, `collective_ns`, `idle_ns`, `kernels`; several GPUs are busy while one of \
-        them is, and idle while all are), `start_ts`, `startup_ns` \
+        them is, and idle while all are; `steps` (the idle time by step, from one wait for data to the next one: `steps`, `median_ns`, \
+        `p95_ns`, `longest_ns`, and `longest_ts`, the start of that step; `null` if unknown)), `start_ts`, `startup_ns` \
         (since the process started, within the run; `null` with a time filter, which cuts that off), `startup_causes` \
         (the training thread before the training, nanoseconds by cause), `trained_ns`, \
         `waited_ns` (for batches, without `hidden_ns`), `wait_start_ns`, `wait_io_ns`, `wait_elsewhere_ns` (of it, readers starting, then \
