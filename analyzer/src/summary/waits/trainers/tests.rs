@@ -581,8 +581,9 @@ fn an_object_at_which_two_threads_wake_each_other_is_a_lock() {
     assert_eq!(only(&found).ns(WaitKind::Data), 0);
 }
 
-/// Returns a loader that requests two batches first, and another one through a thread of the trainer, `requested` ms after each batch. Both look for messages with a timeout if `polls`.
-fn loader(requested: i64, polls: bool) -> Waits {
+/// Returns a loader that requests two batches first, and another one through a thread of the trainer, `requested` ms after
+/// each batch. Until then it sleeps for `slept` ms. Both sides look for messages with a timeout if `polls`.
+fn loader(requested: i64, polls: bool, slept: i64) -> Waits {
     let (feeder, pipe) =
         (LaneId { proc: 0, tid: 9 }, |id: u64| Object { id: messages::PIPE << 56 | id, network: false });
     let (data, asks) = (pipe(7), pipe(8));
@@ -598,6 +599,7 @@ fn loader(requested: i64, polls: bool) -> Waits {
         }
         own.push(Step { amount: 4, ..step(StepKind::Take, data, waited, at + 10) });
         own.push(step(StepKind::Take, data, at + 10, at + 10));
+        own.push(step(StepKind::Sleep, Object::default(), at + 11, at + 11 + slept));
         made.push(step(StepKind::Take, asks, if polls { at } else { before }, at));
         made.push(Step { storage: 10 * MS, ..step(StepKind::Give, data, at + 10, at + 10) });
         feeds.push(Step { woken: 0, ..woken(at - 20, at + 10 + requested, TRAINER) });
@@ -608,9 +610,15 @@ fn loader(requested: i64, polls: bool) -> Waits {
 
 #[test]
 fn a_batch_that_the_loader_still_unpickles_is_waited_for() {
-    let found = loader(8, true);
+    let found = loader(8, true, 0);
     let (data, parts) = (only(&found).ns(WaitKind::Data), only(&found).parts(WaitKind::Data));
     assert_eq!((data, parts.get(Part::OutsideCalls)), (8 * 18 * MS, 8 * 8 * MS), "{parts:?}");
     // Other programs may do a step before they ask again.
-    assert_eq!(only(&loader(8, false)).ns(WaitKind::Data), 8 * 10 * MS);
+    assert_eq!(only(&loader(8, false, 0)).ns(WaitKind::Data), 8 * 10 * MS);
+}
+
+#[test]
+fn a_loader_that_sleeps_before_it_requests_a_batch_chooses_samples() {
+    let found = loader(8, true, 6);
+    assert_eq!(only(&found).parts(WaitKind::Data).get(Part::Sampling), 8 * 6 * MS, "{:?}", only(&found));
 }
