@@ -3,6 +3,7 @@
  * format. */
 //= formats: native auto perfetto chrome
 //= may-say: events are lost
+//= may-say: events were lost
 //= leftovers: yes
 //= case: before
 //= run: before
