@@ -38,7 +38,7 @@ pub const PIPE: u64 = 2;
 const MESSAGES_MIN: usize = 5;
 
 /// Length of the header that precedes a message on a Python connection.
-const HEADER: i64 = 4;
+pub const HEADER: i64 = 4;
 
 #[derive(Clone, Copy)]
 struct End {

@@ -333,12 +333,8 @@ impl Trainer<'_, '_> {
         self.groups_of_forks(is_reader).into_iter().map(|(made, children)| (made, children[0])).collect()
     }
 
-    /// Returns the children that the trainer created consecutively, with short gaps.
-    pub(super) fn forked_groups(&self) -> Vec<(Interval, Vec<usize>)> {
-        self.groups_of_forks(|_| true)
-    }
-
-    fn groups_of_forks(&self, is_meant: impl Fn(usize) -> bool) -> Vec<(Interval, Vec<usize>)> {
+    /// Returns the children that the trainer created consecutively, with short gaps, as far as they are meant.
+    pub(super) fn groups_of_forks(&self, is_meant: impl Fn(usize) -> bool) -> Vec<(Interval, Vec<usize>)> {
         let steps = self.family.threads[self.thread].steps.iter();
         let forks = steps.filter(|step| step.kind == StepKind::Fork);
         let mut found: Vec<(Interval, Vec<usize>)> = Vec::new();

@@ -110,6 +110,7 @@ pub struct TrainerWaits {
     /// When it requested batches, if its waits include its own work on batches that it had received.
     #[serde(skip)]
     pub requests: Vec<i64>,
+    /// `true` if there are such requests; unlike them, this is stored.
     #[serde(default)]
     pub counts_receipts: bool,
     /// How often it created readers, as calls show it.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::family::Act;
-use super::super::messages::PIPE;
+use super::super::messages::{HEADER, PIPE};
 use super::super::parts::{Part, Parts};
 use super::super::thread::{Thread, WAIT_NS};
 use super::super::timeline::{Step, StepKind};
@@ -18,9 +18,6 @@ const BATCHES_MIN: usize = 5;
 /// A request follows at least `REQUESTED` out of this many batches. A pass of a loader ends without requests.
 const OF_BATCHES: usize = 5;
 const REQUESTED: usize = 2;
-
-/// Length of the header that precedes each message of Python.
-const HEADER: i64 = 4;
 
 /// CPU time that unpickling a batch may take: per batch, and per byte if it consists of small objects. Choosing samples takes the rest.
 const UNPICKLING_NS: i64 = 2_000_000;

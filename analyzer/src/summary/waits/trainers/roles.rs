@@ -299,7 +299,7 @@ impl Trainer<'_, '_> {
     /// did not take.
     fn with_siblings(&self, mut readers: BTreeSet<LaneId>) -> BTreeSet<LaneId> {
         let lane = |child: usize| self.reader_of(Act { thread: child, at: 0 });
-        for (_, children) in self.forked_groups() {
+        for (_, children) in self.groups_of_forks(|_| true) {
             if children.iter().any(|child| readers.contains(&lane(*child))) {
                 let is_asked = |child: &LaneId| self.family.sends(self.lane().proc, child.proc);
                 readers.extend(children.into_iter().map(lane).filter(is_asked));
