@@ -71,7 +71,7 @@ def quota(cpus):
 def cpu_quota():
     """2 workers decode under a quota of 0.6 CPUs | both CPUs of the machine are idle half of the time"""
     with quota(0.6):
-        return train(Loader(samples(FAST, decode=0.003), 60, workers=2), 0.004)
+        return train(Loader(samples(FAST, decode=0.003), 240, workers=2), 0.004)
 
 
 @job("cpu", FAST, also=("no-cpu",), group="cpu")
