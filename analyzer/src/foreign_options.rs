@@ -60,5 +60,5 @@ pub fn message(error: &clap::Error, program: &str, known: Equivalents) -> Option
     }
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else { return None };
     let (_, instead) = known.iter().find(|(names, _)| names.contains(&typed.as_str()))?;
-    Some(format!("error: {program} has no option {typed}; {instead}"))
+    Some(format!("{program}: unknown option {typed}; {instead}"))
 }

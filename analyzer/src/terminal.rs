@@ -45,7 +45,7 @@ pub fn refuse_with(error: clap::Error, typed: &[OsString], program: &str, known:
 
 /// Ends the program with an error in its command line. Arguments with control characters are printed without colors.
 pub fn refuse(error: clap::Error, typed: &[OsString]) -> ! {
-    if let Some(message) = usage_errors::message(&error) {
+    if let Some(message) = usage_errors::message(&error, typed) {
         warn(message);
         std::process::exit(error.exit_code());
     }

@@ -752,7 +752,7 @@ fn calls_are_selected_by_name() {
 fn mistakes_are_answered_with_the_right_option() {
     let (_folder, trace) = made("mistakes");
     for (words, part) in [
-        (&["--json"][..], "has no option --json; use --format json"),
+        (&["--json"][..], "unknown option --json; use --format json"),
         (&["-n", "5"], "use --top N"),
         (&["-v"], "use --full"),
         (&["--start", "1s"], "use --from TIME"),
@@ -774,7 +774,7 @@ fn mistakes_are_answered_with_the_right_option() {
         let message = text(&output.stderr);
         assert!(output.status.code() == Some(2) && message.contains(part), "{words:?}: {message}");
         // The value is not repeated after the error that contains it.
-        let value = words[1..].first().filter(|value| value.len() > 3 && message.starts_with("error: --"));
+        let value = words[1..].first().filter(|value| value.len() > 3 && message.starts_with("dlio-analyze: --"));
         assert!(value.is_none_or(|value| message.matches(*value).count() < 2), "{words:?}: {message}");
     }
     let unranked = temp_dir("unranked");
@@ -787,7 +787,7 @@ fn mistakes_are_answered_with_the_right_option() {
     let none = refused(&[file.to_str().unwrap(), "--rank", "7"]);
     assert!(none.contains("no process has a rank"), "{none}");
     let top = Command::new(env!("CARGO_BIN_EXE_dlio-top")).args(["-n", "1"]).output().unwrap();
-    assert!(text(&top.stderr).contains("dlio-top has no option -n; use --once"));
+    assert!(text(&top.stderr).contains("dlio-top: unknown option -n; use --once"));
 }
 
 #[test]

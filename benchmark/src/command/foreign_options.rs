@@ -63,11 +63,11 @@ pub fn message(error: &clap::Error, typed: &[String]) -> Option<String> {
     match error.kind() {
         ErrorKind::UnknownArgument if typed.get(1).is_some_and(|verb| verb == "trace") => {
             let option = context(ContextKind::InvalidArg)?;
-            Some(format!("error: dlio trace has no option {option}: {}", find(TRACE, option)?))
+            Some(format!("dlio: unknown option {option} of dlio trace: {}", find(TRACE, option)?))
         }
         ErrorKind::InvalidSubcommand => {
             let verb = context(ContextKind::InvalidSubcommand)?;
-            Some(format!("error: dlio has no verb {verb}; use {}", find(VERBS, verb)?))
+            Some(format!("dlio: no command {verb}; use {}", find(VERBS, verb)?))
         }
         _ => None,
     }

@@ -495,7 +495,16 @@ fn missing_library() -> Failure {
 
 /// Reports a program that could not be started; returns the exit status that a shell would.
 fn not_started(program: &OsString, error: &std::io::Error) -> i32 {
-    terminal::warn(format_args!("dlio: {}: {error}", program.to_string_lossy()));
+    let remedy = match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            "check the command after --: there is no such program, or its interpreter is missing"
+        }
+        std::io::ErrorKind::PermissionDenied => "make it executable (chmod +x), or put its interpreter in front of it",
+        _ => "check the command after --",
+    };
+    let cause = error.to_string();
+    let cause = cause.split(" (os error").next().unwrap_or(&cause);
+    terminal::warn(format_args!("dlio: cannot run {}: {cause}; {remedy}", program.to_string_lossy()));
     if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
 }
 

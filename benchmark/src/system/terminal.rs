@@ -60,7 +60,7 @@ fn stdout() -> Visible<Stdout> {
 
 /// Ends the program with an error in its command line. Arguments with control characters are printed without colors.
 pub fn refuse(error: clap::Error, typed: &[OsString]) -> ! {
-    if let Some(message) = usage_errors::message(&error) {
+    if let Some(message) = usage_errors::message(&error, typed) {
         warn(message);
         std::process::exit(error.exit_code());
     }

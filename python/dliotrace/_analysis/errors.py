@@ -38,7 +38,7 @@ def warn(messages):
 
 def _split(messages):
     """Returns single messages, without the name of the program and the hint at --help."""
-    messages = re.sub(r"\n+For more information, try '--help'\.\s*\Z|^error: ", "", messages)
+    messages = re.sub(r"\n+For more information, try '--help'\.\s*\Z", "", messages)
     return [text.strip() for text in re.split(r"^dlio-analyze: ", messages, flags=re.M) if text.strip()]
 
 

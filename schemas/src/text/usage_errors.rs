@@ -1,6 +1,8 @@
 //! Errors in a command line, in the words of all other errors: what is wrong, and what to do.
 
 use std::error::Error;
+use std::ffi::OsString;
+use std::path::Path;
 
 use super::words::nearest;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -8,8 +10,14 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 /// The standard library's reason for text that is not a number.
 const NO_NUMBER: &str = "invalid digit found in string";
 
-/// Returns the message for an error; `None` for help, versions and errors that are rare.
-pub fn message(error: &clap::Error) -> Option<String> {
+/// Returns the message of a program for an error in the words that it was started with; `None` for help, versions and errors
+/// that are rare.
+pub fn message(error: &clap::Error, typed: &[OsString]) -> Option<String> {
+    let started = typed.first().and_then(|first| Path::new(first).file_name()).map(|name| name.to_string_lossy());
+    Some(format!("{}: {}", started.as_deref().unwrap_or("error"), reason(error)?))
+}
+
+fn reason(error: &clap::Error) -> Option<String> {
     let program = program_of(error);
     let help = format!("{program} --help lists");
     let typed = text(error, ContextKind::InvalidArg);
@@ -17,18 +25,15 @@ pub fn message(error: &clap::Error) -> Option<String> {
     let said = match error.kind() {
         ErrorKind::UnknownArgument if option.starts_with('-') => {
             let (given, near) = (hint(error), meant(error, ContextKind::SuggestedArg, option));
-            format!("{program} has no option {option}; {}", given.or(near).unwrap_or(format!("{help} its options")))
+            format!("unknown option {option}; {}", given.or(near).unwrap_or(format!("{help} its options")))
         }
-        ErrorKind::UnknownArgument => format!("{program} takes no argument {option}; {help} its arguments"),
+        ErrorKind::UnknownArgument => format!("unexpected argument {option}; {help} its arguments"),
         ErrorKind::InvalidSubcommand => {
             let command = text(error, ContextKind::InvalidSubcommand)?;
-            let other = if program.contains(' ') {
-                String::new()
-            } else {
-                format!(", nor is there a program {program}-{command}")
-            };
+            let other =
+                if program.contains(' ') { String::new() } else { format!(", and no program {program}-{command}") };
             let near = meant(error, ContextKind::SuggestedSubcommand, &command);
-            format!("{program} has no command {command}{other}; {}", near.unwrap_or(format!("{help} its commands")))
+            format!("no command {command}{other}; {}", near.unwrap_or(format!("{help} its commands")))
         }
         ErrorKind::InvalidValue => match text(error, ContextKind::InvalidValue).filter(|value| !value.is_empty()) {
             None => format!("{option} needs a value: {}", typed.as_deref()?),
@@ -56,11 +61,11 @@ pub fn message(error: &clap::Error) -> Option<String> {
             }
         }
         ErrorKind::MissingRequiredArgument => {
-            format!("{program} needs {}; {program} --help has examples", typed.as_deref()?)
+            format!("missing {}; {program} --help has examples", typed.as_deref()?)
         }
         _ => return None,
     };
-    Some(format!("error: {said}"))
+    Some(said)
 }
 
 /// Returns the program and its command, as the usage of the error names them.
@@ -100,6 +105,8 @@ fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::message;
 
     #[test]
@@ -111,20 +118,21 @@ mod tests {
             clap::Command::new("prog").args([how, many]).subcommand(verb)
         };
         for (typed, expected) in [
-            ("--howw text", "error: prog has no option --howw; did you mean --how?"),
-            ("--where x", "error: prog has no option --where; prog --help lists its options"),
-            ("runn", "error: prog has no command runn, nor is there a program prog-runn; did you mean run?"),
-            ("--how jsn", "error: --how cannot be jsn; did you mean json? It can be text, json"),
-            ("--how", "error: --how needs a value: --how <HOW>"),
-            ("--many x", "error: --many x: expected a number"),
-            ("--many 1 --how text", "error: --many cannot be used with --how; omit one"),
-            ("run", "error: prog run needs <FILE>; prog run --help has examples"),
-            ("run a b", "error: prog run takes no argument b; prog run --help lists its arguments"),
+            ("--howw text", "prog: unknown option --howw; did you mean --how?"),
+            ("--where x", "prog: unknown option --where; prog --help lists its options"),
+            ("runn", "prog: no command runn, and no program prog-runn; did you mean run?"),
+            ("--how jsn", "prog: --how cannot be jsn; did you mean json? It can be text, json"),
+            ("--how", "prog: --how needs a value: --how <HOW>"),
+            ("--many x", "prog: --many x: expected a number"),
+            ("--many 1 --how text", "prog: --many cannot be used with --how; omit one"),
+            ("run", "prog: missing <FILE>; prog run --help has examples"),
+            ("run a b", "prog: unexpected argument b; prog run --help lists its arguments"),
         ] {
-            let error = command().try_get_matches_from(["prog"].into_iter().chain(typed.split(' '))).unwrap_err();
-            assert_eq!(message(&error).as_deref(), Some(expected), "{typed}: {error}");
+            let words: Vec<OsString> = ["/bin/prog"].into_iter().chain(typed.split(' ')).map(OsString::from).collect();
+            let error = command().try_get_matches_from(&words).unwrap_err();
+            assert_eq!(message(&error, &words).as_deref(), Some(expected), "{typed}: {error}");
         }
         let help = command().try_get_matches_from(["prog", "--help"]).unwrap_err();
-        assert_eq!(message(&help), None);
+        assert_eq!(message(&help, &[]), None);
     }
 }

@@ -138,6 +138,9 @@ fn no_column(name: &str, valid: &[Column]) -> String {
     )
 }
 
+/// The remedy for text that is not SQL.
+const SYNTAX: &str = "correct it there (--tables lists all tables and columns)";
+
 /// Returns the parser's message, the line with the error, and a mark below the position.
 fn unreadable(sql: &str, message: &str) -> String {
     let message = message.trim_start_matches("sql parser error: ");
@@ -146,7 +149,7 @@ fn unreadable(sql: &str, message: &str) -> String {
     let what = what.replace("Expected: ", "expected ").replace("found: ", "found ").replace("EOF", "the end");
     // At the end of the input, the parser does not report a position.
     let (line, column) = place.unwrap_or_else(|| end(sql));
-    let mut out = format!("cannot run the query: {what}, line {line}, column {column}");
+    let mut out = format!("cannot run the query: line {line}, column {column}: {what}; {SYNTAX}");
     if let Some(text) = sql.lines().nth(line - 1) {
         let _ = write!(out, "\n  {}\n  {:>column$}", text.replace('\t', " "), '^');
     }
@@ -175,12 +178,17 @@ mod tests {
         let message = "sql parser error: Expected: an expression, found: FROM at Line: 2, Column: 8";
         assert_eq!(
             unreadable("-- all\nselect from events", message),
-            "cannot run the query: expected an expression, found FROM, line 2, column 8\n  select from events\n         ^"
+            format!(
+                "cannot run the query: line 2, column 8: expected an expression, found FROM; {SYNTAX}\n  \
+                 select from events\n         ^"
+            )
         );
         let cut = unreadable("select (1", "sql parser error: Expected: ), found: EOF");
         assert_eq!(
             cut,
-            "cannot run the query: expected ), found the end, line 1, column 10\n  select (1\n           ^"
+            format!(
+                "cannot run the query: line 1, column 10: expected ), found the end; {SYNTAX}\n  select (1\n           ^"
+            )
         );
     }
 
