@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::catalog::Process;
 
 /// Longer chains are a cycle of reused process ids.
-const GENERATIONS_MAX: usize = 64;
+pub const GENERATIONS_MAX: usize = 64;
 
 /// An image that starts this long after a child of its process id is still the child's parent: a process that was
 /// forked without the C library gets its image at its first call, which may follow its own child's first call. Process

@@ -39,6 +39,7 @@ pub mod latency;
 pub mod layout;
 pub mod locked;
 pub mod machine;
+mod main_programs;
 pub mod markdown;
 pub mod metadata;
 pub mod mpi;

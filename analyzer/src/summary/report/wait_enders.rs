@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::main_programs::MainPrograms;
 use crate::catalog::Process;
 use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::{grouped, share};
@@ -23,10 +24,11 @@ const WORK: f64 = 0.1;
 /// Adds the names of those that ended the waits of trainers.
 pub fn name_enders(groups: &mut [RankGroup], analysis: &Analysis, processes: &[Process]) {
     let names = if groups.is_empty() { Vec::new() } else { names(processes) };
+    let programs = MainPrograms::new(if groups.is_empty() { &[] } else { processes });
     for group in groups {
         let trainer = LaneId { proc: group.proc, tid: group.tid };
         let waits = analysis.measured.waits.of(trainer).map_or(&[][..], |of| &of.waits);
-        group.waited_for = waited_for(waits, trainer, processes, &names);
+        group.waited_for = waited_for(waits, trainer, processes, &names, &programs);
     }
 }
 
@@ -53,7 +55,13 @@ fn kind_of(name: &str) -> &str {
 /// A thread of the trainer's process that ends fewer waits than this is not named: programs start a thread for each task.
 const FEW: u64 = 3;
 
-fn waited_for(waits: &[Wait], trainer: LaneId, processes: &[Process], names: &[String]) -> Vec<WaitedFor> {
+fn waited_for(
+    waits: &[Wait],
+    trainer: LaneId,
+    processes: &[Process],
+    names: &[String],
+    programs: &MainPrograms,
+) -> Vec<WaitedFor> {
     let mut ended: BTreeMap<(u8, LaneId), u64> = BTreeMap::new();
     for (wait, lane) in waits.iter().filter_map(|wait| Some((wait, ender(wait, trainer)?))) {
         *ended.entry((wait.kind as u8, lane)).or_default() += 1;
@@ -61,7 +69,8 @@ fn waited_for(waits: &[Wait], trainer: LaneId, processes: &[Process], names: &[S
     let mut found: BTreeMap<Key, (WaitedFor, BTreeSet<LaneId>)> = BTreeMap::new();
     for wait in waits {
         let Some(lane) = ender(wait, trainer) else { continue };
-        let (Some(name), Some(process)) = (names.get(lane.proc as usize), processes.get(lane.proc as usize)) else {
+        let main = programs.of(lane.proc, trainer.proc);
+        let (Some(name), Some(process)) = (names.get(main as usize), processes.get(main as usize)) else {
             continue;
         };
         let is_named = ended[&(wait.kind as u8, lane)] >= FEW;
