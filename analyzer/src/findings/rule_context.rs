@@ -213,6 +213,11 @@ impl<'a> Case<'a> {
         part(parts.iter().map(|part| causes.get(*part)).sum::<i64>() as f64, causes.sum() as f64)
     }
 
+    /// Returns the largest cause of the wait.
+    pub fn largest_cause(&self) -> Option<Part> {
+        self.causes().map(|causes| causes.largest())
+    }
+
     /// Returns `true` if readers had ended for most of the wait: then neither their number nor their speed is the cause.
     pub fn readers_died(&self) -> bool {
         self.cause_share(&[Part::Dead]).is_some_and(|share| share >= MOSTLY_DEAD)

@@ -6,6 +6,7 @@ use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, RECORD_TRAINING, Waited, in_words, named};
 use crate::summary::figures::units::{share, time};
 use crate::summary::report::findings::Confidence;
+use crate::summary::report::headline::Bottleneck;
 use crate::summary::waits::parts::Part;
 
 pub const RULE: Rule = Rule {
@@ -40,10 +41,8 @@ const OWN_REMEDY: &str = "let another thread or process read the next batch duri
 const OWN_TORCH: &str = "set num_workers to 1 or more, so that workers read the next batch during compute; the \
     findings below show what takes its time";
 
-/// The change if the thread that takes batches works in the loader for this share of the wait.
-const SAMPLING: f64 = 0.5;
-const SAMPLING_REMEDY: &str = "make the sampler cheaper: choose samples in advance, such as a list of indices per epoch, \
-    or in another thread";
+/// Causes against which more readers do not help. If one of them is the largest, the change is the one for it.
+const OTHER_CAUSES: [Part; 6] = [Part::HandOver, Part::Sampling, Part::Gil, Part::Lock, Part::NoCpu, Part::NotAsked];
 
 fn judge(case: &Case) -> Judgement {
     let waited = case.waited();
@@ -66,8 +65,10 @@ fn judge(case: &Case) -> Judgement {
     let is_start = 2 * waited.starting_ns > waited.waited_ns;
     let remedy = match (is_start, case.reads_itself()) {
         _ if case.readers_died() => Some(DEAD_REMEDY),
-        _ if case.cause_share(&[Part::Sampling]).is_some_and(|share| share >= SAMPLING) => Some(SAMPLING_REMEDY),
         (true, _) => Some(in_words(case.summary, START_REMEDY, START_TORCH)),
+        _ if let Some(cause) = case.largest_cause().filter(|cause| OTHER_CAUSES.contains(cause)) => {
+            Some(Bottleneck::of_cause(cause).general_step())
+        }
         (false, true) => Some(in_words(case.summary, OWN_REMEDY, OWN_TORCH)),
         _ => None,
     };

@@ -5,6 +5,7 @@ use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Waited, Worth};
 use crate::summary::figures::units::{many, time};
 use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::report::headline::Bottleneck;
 use crate::summary::waits::parts::Part;
 
 pub const RULE: Rule = Rule {
@@ -35,6 +36,15 @@ fn lacks_cpus(case: &Case) -> bool {
     lacks && case.more_readers_save() != Some(true)
 }
 
+/// Causes that more readers of the same kind do not shorten, unless the replay says so.
+const NOT_READERS: [Part; 3] = [Part::HandOver, Part::Gil, Part::Lock];
+
+/// Returns the change for a cause that more readers do not shorten, if it is the largest.
+fn other_change(case: &Case) -> Option<&'static str> {
+    let cause = case.largest_cause().filter(|cause| NOT_READERS.contains(cause))?;
+    (case.more_readers_save() != Some(true)).then(|| Bottleneck::of_cause(cause).general_step())
+}
+
 fn judge(case: &Case) -> Judgement {
     // More readers do not replace those that ended, or whose end is the cause.
     let (waited, loader) = (case.waited(), loader(case).filter(|_| !case.readers_died()));
@@ -57,7 +67,7 @@ fn judge(case: &Case) -> Judgement {
             time(loader.compute_ns)
         ),
         evidence: busiest(case),
-        remedy: (is_crowded(case) || lacks_cpus(case)).then_some(CROWDED_REMEDY),
+        remedy: (is_crowded(case) || lacks_cpus(case)).then_some(CROWDED_REMEDY).or_else(|| other_change(case)),
         worth: Some(Worth { ns, exposed: true }),
         ..Judgement::default()
     }

@@ -241,7 +241,7 @@ impl Bottleneck {
     }
 
     /// Returns the bottleneck that corresponds to a cause of the wait for data.
-    fn of_cause(cause: Part) -> Bottleneck {
+    pub fn of_cause(cause: Part) -> Bottleneck {
         match cause {
             Part::Storage | Part::PageFaults => Bottleneck::StorageBound,
             Part::Network => Bottleneck::NetworkBound,

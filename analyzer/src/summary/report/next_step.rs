@@ -208,7 +208,7 @@ impl Bottleneck {
     }
 
     /// Returns the step to take if no finding recommends one.
-    fn general_step(self) -> &'static str {
+    pub fn general_step(self) -> &'static str {
         match self {
             Bottleneck::StorageBound => {
                 "read ahead in more threads or processes, prefetch more batches, or use faster storage"
