@@ -72,15 +72,16 @@ class Trainer:
         self.start = self.stop = now()
 
     def fetch(self, batches):
-        """The contents of the batches, with the time until each is there, and until there is no more."""
+        """The contents of the batches, with the time until each is there, and until there is no more. It includes `iter()`, which may start readers."""
+        start = now()
         batches = iter(batches)
         while True:
-            start = now()
             batch = next(batches, None)
             self.note(start, now(), batch and batch.record)
             if batch is None:
                 return
             yield batch.content
+            start = now()
 
     def note(self, start, end, record=None):
         """Notes a wait for data."""

@@ -26,6 +26,9 @@ const SERIALIZING_NS_PER_BYTE: i64 = 1;
 const RUN_WAITS: i64 = 8;
 const RUN_MIN_NS: i64 = 160_000_000;
 
+/// A thread sets the pace of a wait if it works for at least one part in this many of it.
+const PACE_PART: i64 = 4;
+
 /// A pause of less than one part in this many of an item does not starve a thread.
 const PAUSE_PART: i64 = 20;
 
@@ -106,14 +109,22 @@ impl<'f, 'a> Explainer<'f, 'a> {
             return Explained { parts, maker: Some(maker), limiter: None, depth };
         }
         let parts = match self.limiter(ended_by, start, 0) {
-            Limiter::Thread(limiter) => {
+            Limiter::Thread(limiter) if self.works(limiter.thread, start, end) => {
                 let parts = self.by_pace(start, end, limiter);
                 return Explained { parts, maker: Some(maker.thread), limiter: Some(limiter.thread), depth };
             }
             Limiter::Trainer => self.by_item(start, end, maker),
-            Limiter::Unknown => self.by_path(start, end, ended_by),
+            Limiter::Thread(_) | Limiter::Unknown => self.by_path(start, end, ended_by),
         };
         Explained { parts, maker: Some(maker.thread), limiter: None, depth }
+    }
+
+    /// Returns `true` if a thread lived for only a part of a wait, or worked for a good part of it: otherwise, it did not
+    /// set the pace alone, such as an event loop that wakes others in turn.
+    fn works(&self, thread: usize, start: i64, end: i64) -> bool {
+        let thread = &self.family.threads[thread];
+        let worked = thread.composition(start, end).without(Part::Idle).sum();
+        thread.born > start || thread.last < end || PACE_PART * worked >= end - start
     }
 
     /// If a thread of another process only delivers objects that the trainer requests, such as tensor descriptors,
@@ -246,9 +257,28 @@ impl<'f, 'a> Explainer<'f, 'a> {
         parts
     }
 
+    /// Returns the work that other threads of a reader's process did while a thread of it waited for them.
+    fn work_of_helpers(&self, thread: usize, from: i64, to: i64) -> Parts {
+        let (family, own) = (self.family, &self.family.threads[thread]);
+        if own.lane.proc == family.threads[self.trainer].lane.proc {
+            return Parts::default();
+        }
+        let first = own.steps.partition_point(|step| step.end <= from);
+        let within = (first..own.steps.len()).take_while(|&at| own.steps[at].end <= to);
+        let helped = within.filter(|&at| own.is_starved(at)).filter_map(|at| {
+            let by = family.ender(thread, at).act()?;
+            let helper = &family.threads[by.thread];
+            let (start, end) = (own.steps[at].start.max(from), own.steps[at].end);
+            let is_beside = by.thread != thread && helper.lane.proc == own.lane.proc;
+            is_beside.then(|| helper.composition(start, end).without(Part::Idle))
+        });
+        helped.fold(Parts::default(), |sum, did| sum + did)
+    }
+
     /// Returns the work of a thread, without its waits for input.
     fn work(&self, thread: usize, from: i64, to: i64) -> Parts {
         let run = self.family.threads[thread].composition(from, to).without(Part::Idle);
+        let run = run + self.work_of_helpers(thread, from, to);
         let serializing = self.serializing(thread, from, to).min(run.get(Part::Cpu));
         let run = run - Parts::of(Part::Cpu, serializing) + Parts::of(Part::HandOver, serializing);
         // A thread that only forwards items serializes them: its CPU time counts as hand-over.

@@ -18,6 +18,9 @@ const GIVEN_UP_NS: i64 = 1_000_000_000;
 /// Readers created within this time of each other belong together.
 const BETWEEN_FORKS_NS: i64 = 100_000_000;
 
+/// A loader starts threads and requests batches between the creation of its readers and its first wait, in this time.
+const REQUESTING_NS: i64 = 20_000_000;
+
 /// Returns the longest time between waits and receipts: the longest step, or pause between passes.
 fn longest_gap(waits: impl Iterator<Item = (i64, i64)>, takes: &[Interval]) -> i64 {
     let mut times: Vec<(i64, i64)> = waits.chain(takes.iter().map(|take| (take.start, take.end))).collect();
@@ -362,8 +365,12 @@ impl Trainer<'_, '_> {
         steps.into_iter().any(|step| step.kind == StepKind::Child && step.amount > 0)
     }
 
-    /// Adds the time in which readers were created, without other waits in it.
-    pub(super) fn add_start(&self, waits: &mut Vec<Wait>, (made, reader): (Interval, usize)) {
+    /// Adds the time in which readers were created, without other waits in it. It lasts until the first wait for a batch if
+    /// that follows soon.
+    pub(super) fn add_start(&self, waits: &mut Vec<Wait>, (mut made, reader): (Interval, usize)) {
+        let next =
+            waits.iter().filter(|wait| wait.kind == WaitKind::Data && wait.start >= made.end).map(|wait| wait.start);
+        made.end = next.min().filter(|next| next - made.end <= REQUESTING_NS).unwrap_or(made.end);
         waits.retain(|wait| wait.start < made.start || wait.end > made.end);
         let end = waits.iter().map(|wait| wait.start).filter(|start| (made.start..made.end).contains(start)).min();
         let start = waits.iter().map(|wait| wait.end).filter(|end| (made.start..made.end).contains(end)).max();

@@ -23,12 +23,14 @@ const REQUESTED: usize = 2;
 const UNPICKLING_NS: i64 = 2_000_000;
 const OBJECTS_NS_PER_BYTE: i64 = 400;
 
-/// A batch that the trainer received: its messages, and their bytes.
+/// A batch that the trainer received, or batches in any order: the object that brought them, and their bytes.
+#[derive(Clone, Copy)]
 struct Batch {
     start: i64,
     end: i64,
+    object: u64,
     bytes: i64,
-    /// The last of its messages.
+    /// The last of the messages.
     step: usize,
 }
 
@@ -61,30 +63,39 @@ impl Trainer<'_, '_> {
         let times: Vec<i64> = requests.iter().map(|request| request.at).collect();
         let batches = if requests.is_empty() { Vec::new() } else { self.received_batches(readers, &times) };
         let worked = self.worked_on(&batches, &requests, &loaders);
-        if batches.len() < BATCHES_MIN || OF_BATCHES * worked.len() < REQUESTED * batches.len() {
+        let requested: usize = worked.iter().map(|(_, batches)| batches.len()).sum();
+        if batches.len() < BATCHES_MIN || OF_BATCHES * requested < REQUESTED * batches.len() {
             return Vec::new();
         }
         let mut more = Vec::new();
-        worked.into_iter().for_each(|(request, batch)| more.extend(self.add_receipt(waits, request, batch)));
+        worked
+            .into_iter()
+            .for_each(|(request, batches)| more.extend(self.add_receipt(waits, request, &merged(&batches))));
         waits.extend(more);
         waits.sort_by_key(|wait| wait.start);
         times
     }
 
-    /// Returns the first request after each batch, unless a pass of a loader begins with it.
-    fn worked_on<'b>(
+    /// Returns the requests that end a call of `next()`, each with the batches that arrived in that call: the awaited one
+    /// comes last, and others may come before it. A pass of a loader begins with a request of another kind.
+    fn worked_on(
         &self,
-        batches: &'b [Batch],
+        batches: &[Batch],
         requests: &[Request],
         loaders: &BTreeMap<u64, Loader>,
-    ) -> Vec<(i64, &'b Batch)> {
-        let mut worked: Vec<(i64, &Batch)> = Vec::new();
+    ) -> Vec<(i64, Vec<Batch>)> {
+        let mut worked: Vec<(i64, Vec<Batch>)> = Vec::new();
         for (at, request) in requests.iter().enumerate() {
-            let received = batches.partition_point(|batch| batch.end <= request.at);
-            let Some(batch) = received.checked_sub(1).map(|last| &batches[last]) else { continue };
-            let is_next = at == 0 || batch.start >= requests[at - 1].at;
-            let begins = loaders[&request.loader].begins_with(request) || self.changes_readers(batch.end, request.at);
-            worked.extend((is_next && !begins).then_some((request.at, batch)));
+            let since = at.checked_sub(1).map_or(i64::MIN, |before| requests[before].at);
+            let received = &batches[..batches.partition_point(|batch| batch.end <= request.at)];
+            let Some(last) = received.last().filter(|last| last.start >= since) else { continue };
+            if loaders[&request.loader].begins_with(request) || self.changes_readers(last.end, request.at) {
+                continue;
+            }
+            let before = received.iter().rev().take_while(|batch| batch.start >= since && batch.object == last.object);
+            let mut arrived: Vec<Batch> = before.copied().collect();
+            arrived.reverse();
+            worked.push((request.at, arrived));
         }
         worked
     }
@@ -181,7 +192,10 @@ impl Trainer<'_, '_> {
             };
             match batches.last_mut().filter(goes_on) {
                 Some(last) => (last.end, last.bytes, last.step) = (step.end, last.bytes + step.amount, at),
-                None => batches.push(Batch { start: step.start, end: step.end, bytes: step.amount, step: at }),
+                None => {
+                    let (start, end, object) = (step.start, step.end, step.object.id);
+                    batches.push(Batch { start, end, object, bytes: step.amount, step: at });
+                }
             }
         }
         batches
@@ -212,7 +226,7 @@ impl Trainer<'_, '_> {
     }
 
     /// Returns what the trainer does until it has a batch and has requested another one.
-    fn receiving(&self, Interval { start, end }: Interval, bytes: i64) -> Parts {
+    pub(super) fn receiving(&self, Interval { start, end }: Interval, bytes: i64) -> Parts {
         let did = self.family.threads[self.thread].composition(start, end);
         let did = did.relabel(Part::Idle, Part::HandOver).relabel(Part::Lock, Part::HandOver);
         let unpickling = did.get(Part::Cpu).min(UNPICKLING_NS + OBJECTS_NS_PER_BYTE * bytes);
@@ -220,6 +234,12 @@ impl Trainer<'_, '_> {
         let parts = did.relabel(Part::Cpu, Part::Sampling).relabel(Part::Sleep, Part::Sampling);
         parts.scaled(end - start).unwrap_or(Parts::of(Part::HandOver, end - start))
     }
+}
+
+/// Returns batches as one.
+fn merged(batches: &[Batch]) -> Batch {
+    let (first, last) = (batches[0], batches[batches.len() - 1]);
+    Batch { start: first.start, bytes: batches.iter().map(|batch| batch.bytes).sum(), ..last }
 }
 
 /// Returns the objects on which a thread looks for messages with a timeout.

@@ -13,27 +13,28 @@ impl Trainer<'_, '_> {
     pub(super) fn by_spans(mut self) -> Option<TrainerWaits> {
         let fetches = united(vec![self.family.threads[self.thread].fetches.clone()]);
         let (from, to) = (fetches.first()?.start, fetches.last()?.end);
+        let by_calls = Trainer::new(self.family, self.thread).by_calls();
+        let (beside, requests) = by_calls.map_or_else(Default::default, |found| (found.waits, found.requests));
         let has_makers = fetches.iter().any(|fetch| self.ender_of(fetch).act().is_some());
-        let mut waits: Vec<Wait> = fetches.iter().map(|fetch| self.fetch(fetch, has_makers)).collect();
+        let mut waits: Vec<Wait> = fetches.iter().map(|fetch| self.fetch(fetch, has_makers, &requests)).collect();
         for made in united(vec![self.family.threads[self.thread].loader_starts.clone()]) {
             self.add_start(&mut waits, (made, self.thread));
         }
         let from = waits.first().map_or(from, |wait| wait.start.min(from));
         let works = waits.iter().zip(waits.iter().skip(1)).filter(|(a, b)| b.start - a.end >= WORK_NS).count() as u64;
         let messages = waits.len() as u64;
-        waits.extend(self.beside_spans(&waits, from, to));
+        waits.extend(self.beside_spans(beside, &waits, from, to));
         waits.sort_by_key(|wait| wait.start);
         Some(TrainerWaits { waits, works, messages, ..self.trained(true, from, to) })
     }
 
-    /// Returns the waits for its own threads, programs and locks outside all of its spans, as calls show them.
-    fn beside_spans(&self, fetches: &[Wait], from: i64, to: i64) -> Vec<Wait> {
-        let Some(by_calls) = Trainer::new(self.family, self.thread).by_calls() else { return Vec::new() };
+    /// Returns the waits for its own threads, programs and locks outside all of its spans, of those that calls show.
+    fn beside_spans(&self, by_calls: Vec<Wait>, fetches: &[Wait], from: i64, to: i64) -> Vec<Wait> {
         let mut spans = self.family.threads[self.thread].tasks.clone();
         spans.extend(fetches.iter().map(|wait| Interval { start: wait.start, end: wait.end }));
         let spans = united(vec![spans]);
         let is_other = |wait: &Wait| matches!(wait.kind, WaitKind::OwnWork | WaitKind::Lock);
-        let others = by_calls.waits.into_iter().filter(is_other).filter_map(|wait| outside(wait, &spans));
+        let others = by_calls.into_iter().filter(is_other).filter_map(|wait| outside(wait, &spans));
         others.filter(|wait| wait.start >= from && wait.end <= to).collect()
     }
 
@@ -58,14 +59,34 @@ impl Trainer<'_, '_> {
         }
     }
 
-    /// Counts the time that receiving a batch takes at most as hand-over: for its bytes, and for its tensors in shared
-    /// memory. The rest is other work on the batch, such as sampling.
-    pub(super) fn unpickled(&self, did: Parts, from: i64, to: i64) -> Parts {
+    /// Returns the bytes of the messages that it received between two timestamps.
+    fn bytes_taken(&self, from: i64, to: i64) -> i64 {
         let steps = &self.family.threads[self.thread].steps;
         let steps = &steps[steps.partition_point(|step| step.end < from)..];
         let taken = steps.iter().take_while(|step| step.start <= to).filter(|step| step.kind == StepKind::Take);
-        let bytes: i64 = taken.map(|step| step.amount.max(0)).sum();
-        let mut left = WORK_NS + bytes * UNPICKLING_NS_PER_BYTE;
+        taken.map(|step| step.amount.max(0)).sum()
+    }
+
+    /// Returns its own work in a span: on the batch that it received until it requests another one, and after that.
+    fn receipt_in_span(&self, from: i64, to: i64, requests: &[i64]) -> Parts {
+        let before = &requests[..requests.partition_point(|request| *request <= to)];
+        let requested = before.last().copied().filter(|request| *request > from).unwrap_or(from);
+        let receipt = Interval { start: from, end: requested };
+        self.receiving(receipt, self.bytes_taken(from, requested))
+            + self.unpickled(self.own_work(requested, to), requested, to)
+    }
+
+    /// Returns its own work between two timestamps.
+    fn own_work(&self, from: i64, to: i64) -> Parts {
+        let did = self.family.threads[self.thread].composition(from, to);
+        let did = did.scaled(to - from).unwrap_or(Parts::of(Part::OutsideCalls, to - from));
+        did.relabel(Part::Idle, Part::Unknown)
+    }
+
+    /// Counts the time that receiving a batch takes at most as hand-over: for its bytes, and for its tensors in shared
+    /// memory. The rest is other work on the batch.
+    fn unpickled(&self, did: Parts, from: i64, to: i64) -> Parts {
+        let mut left = WORK_NS + self.bytes_taken(from, to) * UNPICKLING_NS_PER_BYTE;
         [Part::Cpu, Part::OutsideCalls].into_iter().fold(did, |did, part| {
             let moved = did.get(part).min(left);
             left -= moved;
@@ -74,20 +95,16 @@ impl Trainer<'_, '_> {
     }
 
     /// Explains one span: its waits belong to the last message, the rest is the trainer's own work.
-    pub(super) fn fetch(&mut self, fetch: &Interval, has_makers: bool) -> Wait {
+    fn fetch(&mut self, fetch: &Interval, has_makers: bool, requests: &[i64]) -> Wait {
         let Interval { start, end } = *fetch;
-        let family = self.family;
-        let thread = &family.threads[self.thread];
+        let thread = &self.family.threads[self.thread];
         let steps = self.idle_steps(start, end);
         let ends = steps.first().zip(steps.last());
         let waited =
             ends.map(|(&first, &last)| (thread.steps[first].start.max(start), thread.steps[last].end.min(end)));
         let own = |from: i64, to: i64| {
-            let did = thread.composition(from, to);
-            let did = did.scaled(to - from).unwrap_or(Parts::of(Part::OutsideCalls, to - from));
-            did.relabel(Part::Idle, Part::Unknown)
+            if has_makers { self.receipt_in_span(from, to, requests) } else { self.own_work(from, to) }
         };
-        let own = |from: i64, to: i64| if has_makers { self.unpickled(own(from, to), from, to) } else { own(from, to) };
         let Some((from, to)) = waited else {
             return Wait { parts: own(start, end), ..self.explain(start, end, WaitKind::Data, Ender::Nobody) };
         };

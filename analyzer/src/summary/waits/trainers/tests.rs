@@ -168,13 +168,13 @@ fn passes(readers: [LaneId; 2]) -> Vec<(LaneId, Vec<Step>, Vec<Usage>)> {
 }
 
 /// A loader with readers for each pass waits for their end within the pass; readers of several passes end after
-/// the training.
+/// the training. Their start lasts until the first wait for a batch.
 #[test]
 fn making_readers_is_the_time_of_their_start_and_so_is_their_end_within_a_pass() {
     let second = LaneId { proc: 2, tid: STARTED_LATER };
     let renewed = waits(passes([READER, second]));
     let kept = waits(passes([READER, READER]));
-    for (found, made) in [(&renewed, 2 * (12 + 80)), (&kept, 12)] {
+    for (found, made) in [(&renewed, 2 * (20 + 80)), (&kept, 20)] {
         let trainer = only(found);
         assert!(trainer.parts(WaitKind::Data).get(Part::Start) >= made * MS, "{trainer:?}");
         assert_eq!((trainer.ns(WaitKind::Data), trainer.ns(WaitKind::Unknown)), ((300 + made) * MS, 0));
@@ -582,17 +582,23 @@ fn an_object_at_which_two_threads_wake_each_other_is_a_lock() {
 }
 
 /// Returns a loader that requests two batches first, and another one through a thread of the trainer, `requested` ms after
-/// each batch. Until then it sleeps for `slept` ms. Both sides look for messages with a timeout if `polls`.
-fn loader(requested: i64, polls: bool, slept: i64) -> Waits {
+/// each batch. Until then it sleeps for `slept` ms. Both sides look for messages with a timeout if `polls`. Another batch arrives
+/// `early` ms before the loader looks for each one, unless that is 0.
+fn loader(requested: i64, polls: bool, slept: i64, early: i64) -> Waits {
     let (feeder, pipe) =
         (LaneId { proc: 0, tid: 9 }, |id: u64| Object { id: messages::PIPE << 56 | id, network: false });
     let (data, asks) = (pipe(7), pipe(8));
     let look = |object: Object, start: i64, end: i64| Step { amount: 0, ..step(StepKind::Poll, object, start, end) };
-    let mut feeds = vec![step(StepKind::Give, asks, 1, 1), step(StepKind::Give, asks, 2, 2)];
+    let mut feeds: Vec<Step> = (1..5).map(|at| step(StepKind::Give, asks, at, at)).collect();
     let (mut own, mut made) = (Vec::new(), Vec::new());
     for i in 0..8 {
         let (at, before) = (40 * i + 30, 40 * i + 5);
         let waited = if polls { at + 10 } else { at };
+        if early > 0 {
+            made.push(step(StepKind::Give, data, at - early, at - early));
+            own.push(Step { amount: 4, ..step(StepKind::Take, data, at - early, at - early) });
+            own.push(step(StepKind::Take, data, at - early, at - early));
+        }
         if polls {
             own.push(look(data, at, at + 10));
             made.push(look(asks, before, at));
@@ -603,22 +609,29 @@ fn loader(requested: i64, polls: bool, slept: i64) -> Waits {
         made.push(step(StepKind::Take, asks, if polls { at } else { before }, at));
         made.push(Step { storage: 10 * MS, ..step(StepKind::Give, data, at + 10, at + 10) });
         feeds.push(Step { woken: 0, ..woken(at - 20, at + 10 + requested, TRAINER) });
-        feeds.push(step(StepKind::Give, asks, at + 10 + requested, at + 10 + requested));
+        let requested = step(StepKind::Give, asks, at + 10 + requested, at + 10 + requested);
+        feeds.extend(if early > 0 { vec![requested, requested] } else { vec![requested] });
     }
     waits(vec![(TRAINER, own, vec![]), (feeder, feeds, vec![]), (READER, made, vec![])])
 }
 
 #[test]
 fn a_batch_that_the_loader_still_unpickles_is_waited_for() {
-    let found = loader(8, true, 0);
+    let found = loader(8, true, 0, 0);
     let (data, parts) = (only(&found).ns(WaitKind::Data), only(&found).parts(WaitKind::Data));
     assert_eq!((data, parts.get(Part::OutsideCalls)), (8 * 18 * MS, 8 * 8 * MS), "{parts:?}");
     // Other programs may do a step before they ask again.
-    assert_eq!(only(&loader(8, false, 0)).ns(WaitKind::Data), 8 * 10 * MS);
+    assert_eq!(only(&loader(8, false, 0, 0)).ns(WaitKind::Data), 8 * 10 * MS);
+}
+
+#[test]
+fn a_batch_that_arrives_too_early_is_unpickled_before_the_awaited_one() {
+    let found = loader(8, true, 0, 12);
+    assert_eq!(only(&found).ns(WaitKind::Data), 8 * 30 * MS, "{:?}", only(&found));
 }
 
 #[test]
 fn a_loader_that_sleeps_before_it_requests_a_batch_chooses_samples() {
-    let found = loader(8, true, 6);
+    let found = loader(8, true, 6, 0);
     assert_eq!(only(&found).parts(WaitKind::Data).get(Part::Sampling), 8 * 6 * MS, "{:?}", only(&found));
 }
