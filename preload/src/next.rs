@@ -86,6 +86,8 @@ const VERSIONS: &[(&CStr, &CStr)] = &[
     (c"pthread_cond_timedwait", c"GLIBC_2.3.2"),
     (c"pthread_cond_signal", c"GLIBC_2.3.2"),
     (c"pthread_cond_broadcast", c"GLIBC_2.3.2"),
+    (c"pthread_cond_init", c"GLIBC_2.3.2"),
+    (c"pthread_cond_destroy", c"GLIBC_2.3.2"),
     (c"posix_spawn", c"GLIBC_2.15"),
     (c"posix_spawnp", c"GLIBC_2.15"),
     (c"fmemopen", c"GLIBC_2.22"),

@@ -1,6 +1,6 @@
-//! Calls that wake other threads, and calls that create and close the semaphores shared by processes.
+//! Calls that wake other threads, and calls that create and close the semaphores and conditions shared by processes.
 //!
-//! They make no events, except posts of such semaphores: a program that passes a lock around makes a thousand posts
+//! They make no events, except posts of such objects: a program that passes a lock around makes a thousand posts
 //! for every ten that end a wait. A post leaves a stamp if there is a waiter (`dlio_tracer::known::wakers`), and has
 //! almost no other cost.
 
@@ -16,13 +16,17 @@ use crate::real;
 /// Defines functions that wake the waiters of an object.
 macro_rules! posts {
     ($($name:ident)*) => {$(
-        /// Makes no event.
+        /// An event where processes share the object.
         ///
         /// # Safety
         /// As the C library's function of this name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(object: *mut c_void) -> c_int {
             real!(next: $name(*mut c_void) -> c_int);
+            if semaphores::are_conditions() {
+                // SAFETY: the argument is passed on unchanged.
+                return post_shared(Op::PTHREAD_COND_SIGNAL, object.addr(), || unsafe { next(object) });
+            }
             let is_awaited = wakers::post(object.addr());
             // SAFETY: the argument is passed on unchanged.
             let ret = unsafe { next(object) };
@@ -45,7 +49,7 @@ pub unsafe extern "C" fn sem_post(semaphore: *mut c_void) -> c_int {
     real!(next: sem_post(*mut c_void) -> c_int);
     if semaphores::are_any() {
         // SAFETY: the argument is passed on unchanged.
-        return post_shared(semaphore.addr(), || unsafe { next(semaphore) });
+        return post_shared(Op::SEM_POST, semaphore.addr(), || unsafe { next(semaphore) });
     }
     let is_awaited = wakers::post(semaphore.addr());
     // SAFETY: the argument is passed on unchanged.
@@ -54,6 +58,46 @@ pub unsafe extern "C" fn sem_post(semaphore: *mut c_void) -> c_int {
         posted(Op::SEM_POST, semaphore.addr());
     }
     ret
+}
+
+/// Makes no event.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_init(condition: *mut c_void, attributes: *const c_int) -> c_int {
+    real!(next: pthread_cond_init(*mut c_void, *const c_int) -> c_int);
+    // SAFETY: the arguments are passed on unchanged.
+    let ret = unsafe { next(condition, attributes) };
+    if ret == 0 && (!attributes.is_null() || semaphores::are_conditions()) {
+        // SAFETY: the real function has read the attributes.
+        let is_shared = !attributes.is_null() && is_shared(unsafe { *attributes });
+        if semaphores::are_conditions() || is_shared && lifecycle::records(Layer::Wait) {
+            semaphores::condition_made(condition.addr(), is_shared);
+        }
+    }
+    ret
+}
+
+/// Returns `true` for attributes of conditions that processes share: the lowest bit in glibc, the highest in musl.
+/// `pthread_condattr_getpshared` is in different libraries, depending on the version of glibc.
+fn is_shared(attributes: c_int) -> bool {
+    // SAFETY: reads an address.
+    if unsafe { crate::dlio_is_glibc() } != 0 { attributes & 1 != 0 } else { attributes < 0 }
+}
+
+/// Makes no event.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_destroy(condition: *mut c_void) -> c_int {
+    real!(next: pthread_cond_destroy(*mut c_void) -> c_int);
+    if semaphores::are_conditions() {
+        semaphores::gone(condition.addr());
+    }
+    // SAFETY: the argument is passed on unchanged.
+    unsafe { next(condition) }
 }
 
 /// No event: it never waits. A lock is taken by this as a rule, and its holder is then known.

@@ -143,6 +143,7 @@ ranks-meet-by-files             other-rank       2 ranks tell each other by file
 a program in C or C++, without Python (``waits/programs.py``)
 -----------------------------------------------------------------------------------------------------------------------------
 c-condition                     storage      `pthread_cond_wait`, slow files | no fork, no pipe, no Python
+c-shared-condition              storage      a process reads, `pthread_cond_wait` in memory that both map, slow files | no pipe, no semaphore; only the condition is shared
 c-semaphore                     storage      `sem_wait`, slow files | the waiter's semaphore is not a lock
 c-inline-futex                  storage      a queue that spins and then calls futex by an instruction of its own, slow files | the wait is not visible: unknown
 c-syscall-futex                 storage      a futex by the function `syscall`, slow files | visible only with a hook of `syscall`

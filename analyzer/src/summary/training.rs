@@ -510,7 +510,9 @@ impl Scene<'_> {
     fn trainers_by_waits(&self) -> Vec<LaneId> {
         let may_train = |waits: &&TrainerWaits| {
             let process = &self.processes[waits.lane.proc as usize];
-            process.program.as_deref().is_none_or(may_train) || waits.works >= WORKS_MIN && waits.is_fed()
+            process.program.as_deref().is_none_or(may_train)
+                || waits.works >= WORKS_MIN && waits.is_fed()
+                || waits.finds_data_ready()
         };
         let found = self.waits.trainers.iter().filter(|waits| !waits.by_spans).filter(may_train);
         found.map(|waits| waits.lane).filter(|lane| self.lanes.contains_key(lane)).collect()

@@ -19,6 +19,12 @@ def c_condition():
 
 
 @job("storage", SLOW)
+def c_shared_condition():
+    """a process reads, `pthread_cond_wait` in memory that both map, slow files | no pipe, no semaphore; only the condition is shared"""
+    run("process", "read", 80, 8, SLOW)
+
+
+@job("storage", SLOW)
 def c_semaphore():
     """`sem_wait`, slow files | the waiter's semaphore is not a lock"""
     run("semaphore", "read", 80, 8, SLOW)

@@ -1,7 +1,7 @@
 /* A trainer and its reader in C: `ring HOW WHAT STEPS STEP_MS FILES...`. One thread fills a ring of 4 buffers, the first
    thread trains. Prints what its own clocks say as one line of JSON.
 
-   HOW the training waits: `condition`; `semaphore`; `inline`, which spins, then calls futex by its own instruction;
+   HOW the training waits: `condition`; `process`, a condition that it shares with the reader, which is a process; `semaphore`; `inline`, which spins, then calls futex by its own instruction;
    `syscall`, which calls futex by the function syscall; `eventfd`.
    WHAT the reader does with the files: `read`, `decode`, or `map`, which touches random pages; `uring`, which reads through
    an io_uring ring, or `uring-decode`, which keeps 4 reads in flight there and decodes: each follows a timer of 20 ms in the
@@ -22,6 +22,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,12 +36,17 @@ struct channel {
     int full_fd, free_fd;
     int is_fast;
     pthread_t reader;
+    pid_t process;
 };
 
 static const char *how, *what;
 static char **files;
 static int number, steps;
-static double in_storage, in_faults, on_cpu, busy;
+static struct clocks {
+    double in_storage, in_faults, on_cpu, busy;
+} *clocks;
+
+static int waits_for_condition(void) { return strcmp(how, "condition") == 0 || strcmp(how, "process") == 0; }
 
 static double seconds(clockid_t clock) {
     struct timespec at;
@@ -104,7 +110,7 @@ static void give_token(int fd) {
 
 /* One side waits for `full` and gives `free`, the other the reverse. */
 static void acquire(struct channel *channel, int is_full, int index) {
-    if (strcmp(how, "condition") == 0) {
+    if (waits_for_condition()) {
         pthread_mutex_lock(&channel->mutex);
         while (is_full ? channel->made <= index : channel->taken + ROOM <= index)
             pthread_cond_wait(&channel->changed, &channel->mutex);
@@ -122,7 +128,7 @@ static void acquire(struct channel *channel, int is_full, int index) {
 }
 
 static void release(struct channel *channel, int is_full) {
-    if (strcmp(how, "condition") == 0) {
+    if (waits_for_condition()) {
         pthread_mutex_lock(&channel->mutex);
         atomic_fetch_add(is_full ? &channel->made : &channel->taken, 1);
         pthread_cond_broadcast(&channel->changed);
@@ -246,32 +252,45 @@ static void *reader(void *argument) {
         }
         done = seconds(CLOCK_MONOTONIC);
         double cpu_then = seconds(CLOCK_THREAD_CPUTIME_ID);
-        *(strcmp(what, "map") == 0 ? &in_faults : &in_storage) += done - start - (cpu_then - cpu);
+        *(strcmp(what, "map") == 0 ? &clocks->in_faults : &clocks->in_storage) += done - start - (cpu_then - cpu);
         if (strstr(what, "decode"))
             decode_ms(25);
-        on_cpu += seconds(CLOCK_THREAD_CPUTIME_ID) - cpu;
-        busy += seconds(CLOCK_MONOTONIC) - start;
+        clocks->on_cpu += seconds(CLOCK_THREAD_CPUTIME_ID) - cpu;
+        clocks->busy += seconds(CLOCK_MONOTONIC) - start;
         release(channel, 1);
     }
     return NULL;
 }
 
 static void open_channel(struct channel *channel) {
-    pthread_mutex_init(&channel->mutex, NULL);
-    pthread_cond_init(&channel->changed, NULL);
+    int is_process = strcmp(how, "process") == 0;
+    pthread_mutexattr_t mutex;
+    pthread_condattr_t changed;
+    pthread_mutexattr_init(&mutex), pthread_condattr_init(&changed);
+    pthread_mutexattr_setpshared(&mutex, is_process), pthread_condattr_setpshared(&changed, is_process);
+    pthread_mutex_init(&channel->mutex, &mutex);
+    pthread_cond_init(&channel->changed, &changed);
     sem_init(&channel->full, 0, 0);
     sem_init(&channel->free, 0, ROOM);
     channel->full_fd = eventfd(0, EFD_SEMAPHORE);
     channel->free_fd = eventfd(ROOM, EFD_SEMAPHORE);
-    pthread_create(&channel->reader, NULL, reader, channel);
+    if (!is_process) {
+        pthread_create(&channel->reader, NULL, reader, channel);
+    } else if ((channel->process = fork()) == 0) {
+        reader(channel);
+        exit(0);
+    }
 }
+
+static void *shared_memory(size_t size) { return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0); }
 
 int main(int argc, char **argv) {
     if (argc < 6)
         return 2;
     how = argv[1], what = argv[2], steps = atoi(argv[3]), files = argv + 5, number = argc - 5;
     double step_ms = atof(argv[4]), waited = 0, start = seconds(CLOCK_MONOTONIC);
-    static struct channel channels[2];
+    struct channel *channels = shared_memory(2 * sizeof *channels);
+    clocks = shared_memory(sizeof *clocks);
     int loaders = strcmp(how, "eventfd") == 0 ? 2 : 1;
     channels[1].is_fast = 1;
     for (int loader = 0; loader < loaders; loader++)
@@ -285,12 +304,16 @@ int main(int argc, char **argv) {
         waited += seconds(CLOCK_MONOTONIC) - from;
         rest_ms(step_ms);
     }
-    double trained = seconds(CLOCK_MONOTONIC) - start, scale = busy > 0 ? waited / busy : 0;
+    double trained = seconds(CLOCK_MONOTONIC) - start, scale;
     for (int loader = 0; loader < loaders; loader++)
-        pthread_join(channels[loader].reader, NULL);
-    double rest = busy - in_storage - in_faults - on_cpu;
+        if (!channels[loader].process)
+            pthread_join(channels[loader].reader, NULL);
+        else
+            waitpid(channels[loader].process, NULL, 0);
+    scale = clocks->busy > 0 ? waited / clocks->busy : 0;
+    double rest = clocks->busy - clocks->in_storage - clocks->in_faults - clocks->on_cpu;
     printf("{\"trained_s\": %.3f, \"waited_s\": %.3f, \"causes\": {\"storage\": %.3f, \"page-faults\": %.3f, \"cpu\": %.3f, "
            "\"no-cpu\": %.3f}}\n",
-           trained, waited, in_storage * scale, in_faults * scale, on_cpu * scale, rest > 0 ? rest * scale : 0);
+           trained, waited, clocks->in_storage * scale, clocks->in_faults * scale, clocks->on_cpu * scale, rest > 0 ? rest * scale : 0);
     return 0;
 }

@@ -85,7 +85,7 @@ fn waited_for_object(done: Done, op: Op, waiting: Waiting, outcome: i64, ended: 
     record(done, op, (number::NONE, -1), object, waker.pack(), outcome);
 }
 
-/// Returns the id of a semaphore shared by processes, or the address of any other object.
+/// Returns the id of a semaphore or condition shared by processes, or the address of any other object.
 fn object_of(address: usize, waker: &mut Waker) -> i64 {
     match semaphores::id(address) {
         Some(id) => {
@@ -102,18 +102,18 @@ fn record(done: Done, op: Op, (file, fd): (u32, i32), a: i64, b: i64, outcome: i
     done.record(op, file, fd, (a, true), b, outcome);
 }
 
-/// Posts to a semaphore shared by processes, with the real function. The post is an event, because the waiter may be
+/// Posts to a semaphore shared by processes, or signals such a condition, with the real function. That is an event, because the waiter may be
 /// in another process.
 #[cold]
 #[inline(never)]
-pub fn post_shared(address: usize, real: impl FnOnce() -> i32) -> i32 {
+pub fn post_shared(op: Op, address: usize, real: impl FnOnce() -> i32) -> i32 {
     let is_taken = wakers::is_taken_by_caller(address);
     let is_awaited = wakers::post(address);
     let call = semaphores::id(address).and_then(|id| Some((id, call::begin(Layer::Wait)?)));
     let Some((id, call)) = call else {
         let ret = real();
         if is_awaited {
-            posted(Op::SEM_POST, address);
+            posted(op, address);
         }
         return ret;
     };
@@ -123,7 +123,7 @@ pub fn post_shared(address: usize, real: impl FnOnce() -> i32) -> i32 {
     let flags = Waker::SHARED | if is_taken { Waker::BY_TAKER } else { 0 };
     let told = Waker { flags, ..Waker::default() }.pack();
     let _ = counters::at_post();
-    done.record(Op::SEM_POST, number::NONE, -1, (id as i64, true), told, outcome);
+    done.record(op, number::NONE, -1, (id as i64, true), told, outcome);
     ret
 }
 

@@ -1,11 +1,11 @@
-//! Semaphores shared by processes, by address, with an id that is the same in every process: the inode of a named
-//! one, otherwise a hash of the mapped file and the offset in it.
+//! Semaphores and conditions shared by processes, by address, with an id that is the same in every process: the inode of a
+//! named semaphore, otherwise a hash of the mapped file and the offset in it.
 //!
-//! A child inherits the table together with the mappings. Without such a semaphore, the overhead is one check of a
+//! A child inherits the table together with the mappings. Without such an object, the overhead is one check of a
 //! counter.
 
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::sys;
@@ -35,13 +35,22 @@ crate::large! {
     }; SLOTS];
 }
 
-/// Number of semaphores in the table.
+/// Number of semaphores and conditions in the table.
 static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// `true` once there was a condition: the interpreter lock of Python is a condition that is signaled all the time.
+static CONDITIONS: AtomicBool = AtomicBool::new(false);
 
 /// Returns `true` if this process knows any shared semaphore.
 #[inline(always)]
 pub fn are_any() -> bool {
     COUNT.load(Relaxed) != 0
+}
+
+/// Returns `true` if this process knows any shared condition.
+#[inline(always)]
+pub fn are_conditions() -> bool {
+    CONDITIONS.load(Relaxed)
 }
 
 fn near(address: usize) -> impl Iterator<Item = &'static Slot> {
@@ -76,6 +85,14 @@ pub fn made(address: usize, is_shared: bool) {
     }
 }
 
+/// Handles `pthread_cond_init`, in the same way.
+pub fn condition_made(address: usize, is_shared: bool) {
+    if is_shared {
+        CONDITIONS.store(true, Relaxed);
+    }
+    made(address, is_shared);
+}
+
 fn note(address: usize, id: u64) {
     // The last taker must be known from the start, even if it takes the semaphore without a wait.
     wakers::use_table();
@@ -105,7 +122,7 @@ pub fn closed(address: usize) {
     }
 }
 
-/// Forgets a semaphore: `sem_destroy` is about to be called, or the memory was reused.
+/// Forgets a semaphore or condition: it is about to be destroyed, or the memory was reused.
 pub fn gone(address: usize) {
     find(address).into_iter().for_each(remove);
 }

@@ -163,7 +163,7 @@ fn step_of(kind: &Kind) -> Option<StepKind> {
     match kind.class {
         Class::Read => Some(StepKind::Take),
         Class::Write => Some(StepKind::Give),
-        _ if name == "sem_post" => Some(StepKind::Post),
+        _ if ["sem_post", "pthread_cond_signal"].contains(&name) => Some(StepKind::Post),
         _ if begins(&["fork", "vfork", "posix_spawn"]) => Some(StepKind::Fork),
         _ if name == "kill" => Some(StepKind::Kill),
         Class::Wait if name == "connect" => Some(StepKind::Connect),

@@ -336,6 +336,9 @@ const US: i64 = 1_000;
 /// 44 us were measured in a virtual machine.
 const FAULT_NS: i64 = 20 * US;
 
+/// Fewer such faults are those of a program that starts: they do not show that it reads mapped files.
+const FAULTS_MIN: u64 = 10;
+
 /// Timestamps are converted separately, so counters may appear older than the end of the call at which they were read.
 const ROUNDING_NS: i64 = 100;
 
@@ -375,7 +378,8 @@ impl Window {
         };
         let (served, all) = ((calls - storage) as i128, (cpu + delay).max(1) as i128);
         let [served_cpu, served_delay] = [cpu, delay].map(|ns| (ns as i128 * served / all) as i64);
-        let faulted = (self.major_faults as i64 * FAULT_NS).min(cpu - served_cpu);
+        let reads_mappings = self.major_faults >= FAULTS_MIN;
+        let faulted = if reads_mappings { (self.major_faults as i64 * FAULT_NS).min(cpu - served_cpu) } else { 0 };
         let gaps = Parts::of(Part::Cpu, cpu - served_cpu - faulted)
             + Parts::of(Part::PageFaults, faulted)
             + Parts::of(Part::NoCpu, delay - served_delay)
@@ -409,16 +413,22 @@ mod tests {
     #[test]
     fn gaps_divide_by_what_the_kernel_counted() {
         let steps = vec![step(StepKind::Give, 100_000, 101_000, 20_000), step(StepKind::Take, 201_000, 301_000, 0)];
-        let thread = thread(steps, vec![usage(101_000, 60, 10, 0), usage(301_000, 70, 0, 3)]);
+        let thread = thread(steps, vec![usage(101_000, 60, 10, 0), usage(301_000, 30, 0, 3)]);
         let first = thread.composition(0, 100_000);
         assert_eq!((first.get(Part::Cpu), first.get(Part::NoCpu), first.get(Part::Storage)), (60_000, 10_000, 20_000));
         assert_eq!((first.get(Part::OutsideCalls), first.sum()), (10_000, 100_000));
         let second = thread.composition(101_000, 201_000);
-        // Serving each fault took 20 us of the CPU time.
-        assert_eq!((second.get(Part::Cpu), second.get(Part::PageFaults)), (10_000, 90_000));
+        assert_eq!((second.get(Part::Cpu), second.get(Part::PageFaults)), (30_000, 70_000));
         assert_eq!(thread.composition(0, 301_000).get(Part::Idle), 100_000);
         assert_eq!(thread.last_starved(301_000), Some(1));
         assert_eq!(thread.last_starved(300_999), None);
+    }
+
+    #[test]
+    fn serving_many_faults_takes_cpu_time_of_the_kernel() {
+        let thread = thread(vec![step(StepKind::Take, 1_000_000, 1_000_000, 0)], vec![usage(1_000_000, 700, 0, 30)]);
+        let did = thread.composition(0, 1_000_000);
+        assert_eq!((did.get(Part::Cpu), did.get(Part::PageFaults)), (100_000, 900_000));
     }
 
     #[test]

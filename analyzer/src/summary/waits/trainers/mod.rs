@@ -11,7 +11,7 @@ mod receipts;
 mod roles;
 mod spans;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -152,6 +152,12 @@ impl TrainerWaits {
         self.is_supplied && 2 * data.get(Part::NotAsked) < data.sum()
     }
 
+    /// Returns `true` if it took many batches of readers and never waited for one.
+    pub fn finds_data_ready(&self) -> bool {
+        let waits_for_data = self.waits.iter().any(|wait| wait.kind == WaitKind::Data);
+        !self.readers.is_empty() && !waits_for_data && self.messages >= BATCHES_MANY
+    }
+
     /// Returns the input for extracting its pipeline.
     fn trained(&self) -> Trained {
         let is_reader_time =
@@ -210,6 +216,9 @@ impl Waits {
         self.trainers.iter().find(|trainer| trainer.lane == lane)
     }
 }
+
+/// This many batches show a loader in any program.
+const BATCHES_MANY: u64 = 20;
 
 /// Fewer waits than this do not show a loader.
 const WAITS_MIN: usize = 3;
@@ -337,18 +346,20 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
         };
         found.iter().filter(is_its).any(|other| is_served(other, trainer))
     };
-    // A program that only makes data for another program does not train.
+    let serving: BTreeSet<LaneId> =
+        found.iter().filter(|trainer| serves(trainer)).map(|trainer| trainer.lane).collect();
+    // A program that only makes data for another program does not train, unless that one takes its results.
     let supplies = |trainer: &TrainerWaits| {
         let own = trainer.lane.proc;
-        !has_rank(trainer.lane)
-            && found.iter().any(|other| other.lane.proc != own && family.supplies(own, other.lane.proc))
+        let is_its = |other: &&TrainerWaits| other.lane.proc != own && !serving.contains(&other.lane);
+        !has_rank(trainer.lane) && found.iter().filter(is_its).any(|other| family.supplies(own, other.lane.proc))
     };
     // A server does not train, if there is another trainer.
     let is_server = |trainer: &TrainerWaits| {
         let own = trainer.lane.proc;
         !has_rank(trainer.lane) && found.iter().any(|other| other.lane.proc != own) && family.answers(own)
     };
-    let makes = |trainer: &&TrainerWaits| serves(trainer) || supplies(trainer) || is_server(trainer);
+    let makes = |trainer: &&TrainerWaits| serving.contains(&trainer.lane) || supplies(trainer) || is_server(trainer);
     let others: Vec<LaneId> = found.iter().filter(makes).map(|trainer| trainer.lane).collect();
     // A launcher waits for its ranks.
     let launches = |lane: LaneId| {

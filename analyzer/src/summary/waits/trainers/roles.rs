@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::family::{Act, Ender};
 use super::super::parts::Part;
+use super::super::timeline::StepKind;
 use super::ended::Ended;
 use super::{Trainer, WAITS_MIN, WORK_NS};
 use crate::summary::tree::{LaneId, is_fork_server};
@@ -20,6 +21,9 @@ const REPLIES_OF_TEN: u64 = 8;
 /// during waits: siblings hide whose request it works on.
 const SOME_REPLIES_OF_TEN: u64 = 4;
 const RESTING: i64 = 10;
+
+/// A thread of a program in another language than Python makes batches if the trainer wakes it this often.
+const LOOP_MIN: usize = 20;
 
 /// A maker that spends at least one part in this many of its work on files or a network reads for the trainer
 /// regardless.
@@ -311,16 +315,20 @@ impl Trainer<'_, '_> {
     /// Returns the threads of the trainer's process that read, and that it repeatedly wakes: their output is ready before
     /// the trainer needs it. Each has the number of times.
     fn woken_readers(&self) -> BTreeMap<LaneId, usize> {
-        // Other programs use threads for files of any kind.
+        // Other programs use threads for files of any kind: more than a few times shows a loop.
         let is_python = self.family.is_python(self.lane().proc);
-        let others = self.family.threads_of(self.lane().proc).filter(|&thread| is_python && thread != self.thread);
+        let times_min = if is_python { WAITS_MIN } else { LOOP_MIN };
+        let others = self.family.threads_of(self.lane().proc).filter(|&thread| thread != self.thread);
         let reads = others.filter(|&thread| {
             let other = &self.family.threads[thread];
             let fetched = other.fetched();
             fetched > 0 && fetched >= other.written_ns && !self.family.communicators.contains(&thread)
         });
         let times = reads.map(|thread| (self.family.threads[thread].lane, self.woken_by_trainer(thread).len()));
-        times.filter(|(_, times)| *times >= WAITS_MIN).collect()
+        let woken: BTreeMap<LaneId, usize> = times.filter(|(_, times)| *times >= times_min).collect();
+        // More sleeps than batches may be looks for a batch.
+        let looks = self.family.threads[self.thread].steps.iter().filter(|step| step.kind == StepKind::Sleep).count();
+        if is_python || 2 * looks <= 3 * woken.values().sum::<usize>() { woken } else { BTreeMap::new() }
     }
 
     /// Returns a process below the trainer that receives its messages and sends none.
