@@ -27,7 +27,7 @@ pub fn loader(case: &Case) -> Option<Loader> {
     let computed: Option<i64> = groups.iter().map(|group| group.computed_ns).sum();
     let readers: Vec<usize> = groups.iter().map(RankGroup::readers_at_once).collect();
     let is_own = |group: &RankGroup| group.readers.iter().any(|reader| is_own(group, reader));
-    if batches == 0 || readers.contains(&0) || groups.iter().any(is_own) {
+    if batches == 0 || readers.contains(&0) || groups.iter().any(is_own) || case.reads_itself() {
         return None;
     }
     let busy: i64 = groups.iter().flat_map(|group| &group.readers).map(busy_ns).sum();

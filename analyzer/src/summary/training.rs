@@ -73,6 +73,9 @@ pub struct RankGroup {
     /// `true` if waits include the work of the training thread on batches that it had received.
     #[serde(default)]
     pub counts_receipts: bool,
+    /// The part of the wait in which it made batches itself, as spans show it.
+    #[serde(skip)]
+    pub own_fetch_ns: i64,
     /// How often the training thread created readers, as calls show it.
     #[serde(default)]
     pub generations: u64,
@@ -170,10 +173,13 @@ impl RankGroup {
         self.peers.iter().filter(|peer| peer.proc == proc).map(|peer| peer.wait_ns).sum()
     }
 
-    /// Returns `true` if the trainer's own thread is the only one that reads for it.
+    /// Returns `true` if the trainer's own thread is the only one that reads for it, or makes most of what it waits for: a second
+    /// loader, without workers, may take the time.
     pub fn reads_itself(&self) -> bool {
         let is_own = |reader: &ReaderUse| (reader.proc, reader.tid) == (self.proc, self.tid);
-        !self.readers.is_empty() && self.readers.iter().all(is_own)
+        let makes_most =
+            self.waited_ns.is_some_and(|waited| waited > 0 && MOSTLY_OWN * waited as f64 <= self.own_fetch_ns as f64);
+        makes_most || !self.readers.is_empty() && self.readers.iter().all(is_own)
     }
 
     /// Returns `true` if its wait may not be for data: the wait was inferred from calls, and its readers were idle
@@ -305,6 +311,9 @@ const TORCH_SPANS: [&str; 6] =
 /// If the busiest reader was busy for less than this share of a wait, the readers' activity does not explain it: one of
 /// them makes the awaited batch.
 const BUSY_LEAST: f64 = 0.5;
+
+/// A trainer makes its batches itself if that is this share of its wait.
+const MOSTLY_OWN: f64 = 0.6;
 
 /// Below this busy share, an inferred wait may not be for data, if it takes this share of the training.
 const DOUBTED_BUSY: f64 = 0.25;
@@ -471,7 +480,8 @@ impl Scene<'_> {
         is_fork_server(self.processes, &self.parents, proc)
     }
 
-    /// Returns, per process, the thread that waits most for batches, or computes most.
+    /// Returns, per process, the thread that waits most for batches, or computes most. A thread that passes batches on to
+    /// another one is not a trainer.
     fn trainers_by_spans(&self) -> Vec<LaneId> {
         let spans = |lane: &LaneMeasure| (lane.of(Track::Wait), lane.of(Track::Compute));
         let mut found: BTreeMap<u32, LaneId> = BTreeMap::new();
@@ -479,6 +489,12 @@ impl Scene<'_> {
             let best = found.entry(id.proc).or_insert(*id);
             if spans(lane) > spans(&self.lanes[best]) {
                 *best = *id;
+            }
+        }
+        for lane in found.values_mut().filter(|lane| self.waits.of(**lane).is_none()) {
+            let is_fed = |waits: &&TrainerWaits| waits.lane.proc == lane.proc && self.lanes.contains_key(&waits.lane);
+            if let Some(trainer) = self.waits.trainers.iter().find(is_fed) {
+                *lane = trainer.lane;
             }
         }
         // A reader may mark its own waits with spans. A process that computes below another trainer is a reader of that
@@ -633,6 +649,7 @@ impl Scene<'_> {
             faults: told.and_then(|waits| waits.faults),
             generations: told.map_or(0, |waits| waits.generations),
             counts_receipts: by_calls.is_some_and(|waits| waits.counts_receipts),
+            own_fetch_ns: told.map_or(0, |waits| waits.own_fetch_ns),
             own_work_ns: own(WaitKind::OwnWork),
             lock_wait_ns: own(WaitKind::Lock),
             peer_wait_ns: others(WaitKind::Peer),

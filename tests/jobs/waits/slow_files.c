@@ -114,7 +114,9 @@ ssize_t pread64(int fd, void *into, size_t count, off_t offset) {
 }
 
 ssize_t pread(int fd, void *into, size_t count, off_t offset) {
-    return pread64(fd, into, count, offset);
+    NEXT(ssize_t, "pread", int, void *, size_t, off_t)
+    delay_open_file(fd, "read");
+    return next(fd, into, count, offset);
 }
 
 int fsync(int fd) {

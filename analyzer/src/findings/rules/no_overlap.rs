@@ -4,6 +4,7 @@ use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, RECORD_COMPUTE, Worth, part};
 use crate::summary::figures::units::time;
 use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::waits::parts::Part;
 
 pub const RULE: Rule = Rule {
     id: "no-overlap",
@@ -25,7 +26,8 @@ pub const RULE: Rule = Rule {
 fn judge(case: &Case) -> Judgement {
     let spent = &case.summary.time;
     let exposed = spent.unoverlapped_io_ns;
-    let own = own_bytes(case);
+    // What its readers deliver may not come from files.
+    let own = own_bytes(case).filter(|_| case.reads_itself() || waits_for_files(case));
     // Writes that do not overlap compute are checkpoints, which have a separate rule. If readers read for a trainer,
     // the loader rules report why it waits.
     let reads = case.summary.dataset.bytes_read >= case.summary.dataset.bytes_written;
@@ -55,6 +57,14 @@ fn judge(case: &Case) -> Judgement {
         decide: RECORD_COMPUTE,
         ..Judgement::default()
     }
+}
+
+/// Files are the cause of a wait if they are this share of it.
+const BY_FILES: f64 = 0.25;
+
+fn waits_for_files(case: &Case) -> bool {
+    let files = case.cause_share(&[Part::Storage, Part::FileCalls, Part::PageFaults]);
+    files.is_none_or(|share| share >= BY_FILES)
 }
 
 /// Returns the share of bytes that trainers read themselves.

@@ -49,6 +49,12 @@ fn remedy(signal: u8) -> Option<&'static str> {
     }
 }
 
+/// The change if a process of the trace sent the signal.
+const BY_OWN_PROGRAM: &str = "look in the program that sent the signal for the reason";
+
+/// A wait for less than this is no loss.
+const LOSS_NS: i64 = 10_000_000;
+
 const SIGBUS: i32 = 7;
 const SIGKILL: i32 = 9;
 
@@ -63,7 +69,7 @@ fn judge(case: &Case) -> Judgement {
     let dead_ns: i64 =
         case.summary.training.iter().filter_map(|group| group.causes).map(|causes| causes.get(Part::Dead)).sum();
     // A program that kills its own processes does so on purpose.
-    let is_loss = |process: &&ProcessUse| process.killer.is_none() || dead_ns > 0;
+    let is_loss = |process: &&ProcessUse| process.killer.is_none() || dead_ns >= LOSS_NS;
     let killed: Vec<(&ProcessUse, u8)> = case
         .summary
         .processes
@@ -97,7 +103,10 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.at_least("processes", Some(killed.len() as f64))],
         says,
-        remedy: signal_of(killed.first()).and_then(remedy),
+        remedy: match killed.first() {
+            Some((process, _)) if process.killer.is_some() => Some(BY_OWN_PROGRAM),
+            first => signal_of(first).and_then(remedy),
+        },
         evidence: killed.iter().map(row).collect(),
         worth: (dead_ns > 0).then_some(Worth { ns: dead_ns.min(case.wall_ns()), exposed: true }),
         severity: Some(severity),

@@ -30,6 +30,9 @@ const FOREIGN: f64 = 0.25;
 const SHORT_NS: f64 = 1e9;
 const SMALL_PART: f64 = 0.1;
 
+/// A program that goes on for this share of the run after its training may hang.
+const LONG_END: f64 = 0.5;
+
 /// Readers that waited for a CPU for this share of a wait would have been faster on an idle host.
 const LACKED_CPUS: f64 = 0.05;
 
@@ -96,8 +99,22 @@ fn of_training(summary: &Summary, headline: &Headline, waits: &Waits) -> Vec<Fac
             level,
             format!("{} lasted only {} of {}", waits.wording().definite(), time(trained), time(run)),
         ));
+    } else if let Some(after) = unexplained_end(summary, waits) {
+        let what = waits.wording().definite();
+        facts.push(Fact(
+            Level::Low,
+            format!("the trace does not show what the {} after {what} were for", time(after as f64)),
+        ));
     }
     facts
+}
+
+/// Returns the time from the end of all trainings to the end of the run, if it is most of the run: a program that hangs calls
+/// nothing.
+fn unexplained_end(summary: &Summary, waits: &Waits) -> Option<i64> {
+    let ends = waits.groups.iter().map(|group| group.start_ts + group.trained_ns);
+    let after = summary.time.end_ts - ends.max()?;
+    (after as f64 >= LONG_END * summary.time.total_ns as f64).then_some(after)
 }
 
 /// Returns how waits were found.

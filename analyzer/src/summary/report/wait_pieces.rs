@@ -123,6 +123,7 @@ mod tests {
             is_supplied: false,
             requests: Vec::new(),
             counts_receipts: false,
+            own_fetch_ns: 0,
             generations: 0,
             readers: Vec::new(),
             faults: None,

@@ -49,6 +49,15 @@ fn is_blocked_send(step: &Step) -> bool {
     step.kind == StepKind::Give && step.object.id != 0 && step.end - step.start >= BLOCKED_NS + 2 * copying
 }
 
+/// Returns `true` if a thread waited until it could send.
+fn waits_to_send(look: &Step, send: &Step) -> bool {
+    look.kind == StepKind::Poll
+        && send.kind == StepKind::Give
+        && send.object.id != 0
+        && send.object.id == look.object.id
+        && look.end - look.start >= BLOCKED_NS
+}
+
 /// Steps of a training are alike: between two results of readers that prepare data, a trainer works for less than one part
 /// in this many of a step.
 const PREPARING: i64 = 5;
@@ -292,7 +301,15 @@ impl Trainer<'_, '_> {
         let own = &self.family.threads[self.thread];
         let mut takers: BTreeMap<u64, Option<usize>> = BTreeMap::new();
         let mut blocked = Vec::new();
-        for step in own.steps.iter().filter(|step| is_blocked_send(step) && is_between(waits, step)) {
+        let sent = own.steps.iter().enumerate().filter_map(|(at, step)| match own.steps.get(at + 1) {
+            _ if is_blocked_send(step) => Some(*step),
+            // A socket with a timeout is looked at until it takes more.
+            Some(next) if waits_to_send(step, next) => {
+                Some(Step { end: next.end, ..Step { start: step.start, ..*next } })
+            }
+            _ => None,
+        });
+        for step in &sent.filter(|step| is_between(waits, step)).collect::<Vec<_>>() {
             let taker = takers.entry(step.object.id);
             let taker = *taker.or_insert_with(|| self.family.taker(step.object.id, self.lane().proc));
             let act = taker.map(|thread| Act { thread, at: step.end });

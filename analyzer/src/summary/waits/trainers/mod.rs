@@ -113,6 +113,9 @@ pub struct TrainerWaits {
     /// `true` if there are such requests; unlike them, this is stored.
     #[serde(default)]
     pub counts_receipts: bool,
+    /// The time of spans in which it received nothing: it made those batches itself.
+    #[serde(default)]
+    pub own_fetch_ns: i64,
     /// How often it created readers, as calls show it.
     #[serde(default)]
     pub generations: u64,
@@ -251,7 +254,7 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
     }
     let by_spans: Vec<usize> = (0..family.threads.len()).filter(|&t| !family.threads[t].fetches.is_empty()).collect();
     let mut trainers: Vec<TrainerWaits> = match by_spans.is_empty() {
-        false => by_spans.into_iter().filter_map(|thread| Trainer::new(&family, thread).by_spans()).collect(),
+        false => with_spans(&family, &by_spans),
         true => by_calls(&family),
     };
     for waits in &mut trainers {
@@ -269,6 +272,29 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
     }
     let pipelines = trainers.iter().map(|waits| (waits.lane, pipeline(&family, &waits.trained()))).collect();
     Waits { is_known, is_cut: false, trainers, pipelines, killed: family.killed }
+}
+
+/// Explains the waits of threads that mark them with spans. If such a thread only takes batches from a loader and passes them
+/// on to another one, that one is the trainer, as calls show it.
+fn with_spans(family: &Family, fetching: &[usize]) -> Vec<TrainerWaits> {
+    let proc_of = |thread: usize| family.threads[thread].lane.proc;
+    let computes = |thread: &usize| !family.threads[*thread].tasks.is_empty();
+    let fed_in = |proc: u32| {
+        let is_other = |thread: &usize| !fetching.contains(thread);
+        let computing = family.threads_of(proc).filter(|thread| is_other(thread) && computes(thread));
+        let computing = computing.max_by_key(|thread| family.threads[*thread].tasks.len());
+        let other = computing.or(family.first_thread(proc).filter(is_other))?;
+        let trainer = Trainer::new(family, other).by_calls()?;
+        let makers: BTreeSet<LaneId> = trainer.makers().into_keys().chain(trainer.readers.iter().copied()).collect();
+        let takes = fetching.iter().any(|thread| makers.contains(&family.threads[*thread].lane));
+        (takes || computing.is_some()).then_some(trainer)
+    };
+    let passing: BTreeSet<u32> =
+        fetching.iter().filter(|thread| !computes(thread)).map(|thread| proc_of(*thread)).collect();
+    let fed: BTreeMap<u32, TrainerWaits> = passing.into_iter().filter_map(|proc| Some((proc, fed_in(proc)?))).collect();
+    let by_spans = fetching.iter().filter(|thread| computes(thread) || !fed.contains_key(&proc_of(**thread)));
+    let trainers: Vec<_> = by_spans.filter_map(|thread| Trainer::new(family, *thread).by_spans()).collect();
+    trainers.into_iter().chain(fed.into_values()).collect()
 }
 
 /// Returns the activity of a trainer's own thread outside its waits.
@@ -441,6 +467,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
             faults,
             requests: Vec::new(),
             counts_receipts: false,
+            own_fetch_ns: 0,
             generations: 0,
             readers,
         }

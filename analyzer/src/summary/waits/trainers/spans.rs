@@ -17,6 +17,8 @@ impl Trainer<'_, '_> {
         let (beside, requests) = by_calls.map_or_else(Default::default, |found| (found.waits, found.requests));
         let has_makers = fetches.iter().any(|fetch| self.ender_of(fetch).act().is_some());
         let mut waits: Vec<Wait> = fetches.iter().map(|fetch| self.fetch(fetch, has_makers, &requests)).collect();
+        let is_own = |wait: &&Wait| wait.maker.is_none() && self.bytes_taken(wait.start, wait.end) == 0;
+        let own_fetch_ns = waits.iter().filter(is_own).map(|wait| wait.end - wait.start).sum();
         for made in united(vec![self.family.threads[self.thread].loader_starts.clone()]) {
             self.add_start(&mut waits, (made, self.thread));
         }
@@ -25,7 +27,7 @@ impl Trainer<'_, '_> {
         let messages = waits.len() as u64;
         waits.extend(self.beside_spans(beside, &waits, from, to));
         waits.sort_by_key(|wait| wait.start);
-        Some(TrainerWaits { waits, works, messages, ..self.trained(true, from, to) })
+        Some(TrainerWaits { waits, works, messages, own_fetch_ns, ..self.trained(true, from, to) })
     }
 
     /// Returns the waits for its own threads, programs and locks outside all of its spans, of those that calls show.
