@@ -65,10 +65,16 @@ def _with_forward(call):
     return plain(functools.wraps(call)(__call__))
 
 
+# Packages whose modules prepare samples.
+_TRANSFORMS = ("torchvision.transforms", "torchaudio.transforms", "kornia.augmentation", "kornia.enhance")
+
+
 def _forward_of(kind, learns):
-    """Returns the span of a forward. A module without parameters, called directly, is a loss or an activation."""
+    """Returns the span of a forward. A module without parameters, called directly, is a transform, a loss or an activation."""
     if learns:
         return ai.compute.forward(module=kind.__name__).in_phase(FORWARD)
+    if kind.__module__.startswith(_TRANSFORMS):
+        return ai.data(f"transform.{kind.__name__}").in_phase(FORWARD)
     return ai.compute(f"forward.{kind.__name__}").in_phase(FORWARD)
 
 

@@ -11,6 +11,7 @@ item            data             making a sample, in the worker or process that 
 items           data             making a whole batch (`__getitems__`): `count`
 collate         data             combining samples into a batch
 forward         compute          the outermost module; `forward.CLASS` for one without parameters, such as a loss
+transform.*     data             a transform of torchvision, torchaudio or kornia in the training process or a worker
 backward        compute          `backward()` or `autograd.grad()`
 optimizer.step  compute          without its closure; time before and between closures is `optimizer.part`
 all_reduce ...  comm             collectives; for DistributedDataParallel, the part not hidden by the backward

@@ -14,9 +14,10 @@ pub const RULE: Rule = Rule {
     asks: "25 % or more of the wait is for messages from the network",
     silences: &[],
     silences_rules: &[],
-    remedy: "send more requests at a time, use larger requests, keep connections open, use a local copy or cache",
-    torch: "use more num_workers or threads that fetch, larger requests, connections that stay open, a local copy or \
-        cache",
+    remedy: "use larger requests, connections that stay open, a local copy or cache; or more requests at a time, if the server \
+             answers them side by side",
+    torch: "use larger requests, connections that stay open, a local copy or cache; or more num_workers, if the server answers \
+            more requests side by side",
     elsewhere: "",
     verify: COMPARE,
     judge,

@@ -17,7 +17,8 @@ pub const RULE: Rule = Rule {
     asks: "one of several ranks waits for its batches at least 1.25 times as long as the median of the others",
     silences: &[],
     silences_rules: &[],
-    remedy: "check the node, mount and shard of the slow rank; make shards even",
+    remedy: "compare what the slow rank and the others read in that time: the same data (then check its node and mount), more \
+             (make shards even), or other data (an evaluation by one rank only)",
     torch: "",
     elsewhere: "",
     verify: COMPARE,

@@ -216,6 +216,7 @@ impl<'a> Family<'a> {
         family.find_made_pieces();
         family.find_output_of_programs();
         family.find_shared_locks();
+        family.find_passed_wakes();
         family.find_mutual_locks();
         family.find_interpreter_locks();
         family.find_idle_holders();

@@ -39,6 +39,9 @@ struct MutualWaits {
 /// An object is a lock if the thread that posted it is known to have taken it in one of this many waits.
 const LOCK_PART: u64 = 4;
 
+/// A thread that holds an object for less than one part in this many of another thread's wait is not what it waits for.
+const HELD_PART: i64 = 10;
+
 impl Family<'_> {
     /// Finds interpreter locks: conditions for which threads wait with a timeout and which they also signal. Only
     /// Python's interpreter lock combines both repeatedly with such a short timeout.
@@ -117,6 +120,38 @@ impl Family<'_> {
             let locks = waits.filter(|(_, step)| is_lock(step.object.id));
             let locks: Vec<_> = locks.map(|(at, _)| (at, Part::Lock)).collect();
             thread.reclassify(&locks);
+        }
+    }
+
+    /// Finds waits that seem to be for a lock and are for a message: one thread wakes the first waiter, which wakes the next one
+    /// at once, as in Python's `SimpleQueue`. They count as woken by the first thread.
+    pub(super) fn find_passed_wakes(&mut self) {
+        let mut waits: BTreeMap<(u32, u64), Vec<(i64, usize, usize)>> = BTreeMap::new();
+        for (number, thread) in self.threads.iter().enumerate() {
+            for (at, step) in thread.steps.iter().enumerate().filter(|(_, step)| is_private_wait(step)) {
+                waits.entry((thread.lane.proc, step.object.id)).or_default().push((step.end, number, at));
+            }
+        }
+        let mut passed: BTreeMap<usize, Vec<(usize, Part)>> = BTreeMap::new();
+        for list in waits.values_mut() {
+            list.sort_unstable();
+            let mut last: BTreeMap<i32, Step> = BTreeMap::new();
+            for &(_, number, at) in list.iter() {
+                let tid = self.threads[number].lane.tid;
+                let step = &mut self.threads[number].steps[at];
+                let before = last.get(&step.waker).filter(|before| step.is_lock && !before.is_lock);
+                if let Some(before) =
+                    before.filter(|before| HELD_PART * (step.end - before.end) < step.end - step.start)
+                {
+                    (step.waker, step.is_lock) = (before.waker, false);
+                    passed.entry(number).or_default().push((at, Part::Idle));
+                }
+                last.insert(tid, *step);
+            }
+        }
+        for (number, mut steps) in passed {
+            steps.sort_unstable_by_key(|(at, _)| *at);
+            self.threads[number].reclassify(&steps);
         }
     }
 

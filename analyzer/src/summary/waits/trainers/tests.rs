@@ -581,6 +581,28 @@ fn an_object_at_which_two_threads_wake_each_other_is_a_lock() {
     assert_eq!(only(&found).ns(WaitKind::Data), 0);
 }
 
+/// Threads of a pool wait for tasks, and the first one that the trainer wakes wakes the next one.
+#[test]
+fn a_thread_that_passes_a_wake_on_holds_no_lock() {
+    let pool = [LaneId { proc: 0, tid: 9 }, LaneId { proc: 0, tid: 10 }];
+    let tasks = |start: i64, end: i64, waker: LaneId, is_lock: bool| Step {
+        object: Object { id: 0x2000, network: false },
+        is_lock,
+        ..woken(start, end, waker)
+    };
+    let reads = |at: i64| Step { storage: 20 * MS, ..step(StepKind::Edge, Object::default(), at, at) };
+    let (mut first, mut second, mut own) = (Vec::new(), Vec::new(), Vec::new());
+    for i in 0..6 {
+        let at = 60 * i;
+        first.extend([tasks(at + 21, at + 60, TRAINER, false), reads(at + 80)]);
+        second.extend([tasks(at + 22, at + 61, pool[0], true), reads(at + 81)]);
+        own.push(woken(at + 61, at + 80, pool[0]));
+        own.push(woken(at + 80, at + 81, pool[1]));
+    }
+    let found = waits(vec![(TRAINER, own, vec![]), (pool[0], first, vec![]), (pool[1], second, vec![])]);
+    assert_eq!(only(&found).parts(WaitKind::Data).get(Part::Lock), 0, "{:?}", only(&found));
+}
+
 /// Returns a loader that requests two batches first, and another one through a thread of the trainer, `requested` ms after
 /// each batch. Until then it sleeps for `slept` ms. Both sides look for messages with a timeout if `polls`. Another batch arrives
 /// `early` ms before the loader looks for each one, unless that is 0.
