@@ -173,7 +173,7 @@ impl RankGroup {
         self.peers.iter().filter(|peer| peer.proc == proc).map(|peer| peer.wait_ns).sum()
     }
 
-    /// Returns `true` if the trainer's own thread is the only one that reads for it, or makes most of what it waits for: a second
+    /// Returns `true` if the trainer's own thread is the only one that reads for it, or makes most of its batches: a second
     /// loader, without workers, may take the time.
     pub fn reads_itself(&self) -> bool {
         let is_own = |reader: &ReaderUse| (reader.proc, reader.tid) == (self.proc, self.tid);

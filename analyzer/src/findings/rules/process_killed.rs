@@ -52,7 +52,7 @@ fn remedy(signal: u8) -> Option<&'static str> {
 /// The change if a process of the trace sent the signal.
 const BY_OWN_PROGRAM: &str = "look in the program that sent the signal for the reason";
 
-/// A wait for less than this is no loss.
+/// A shorter wait does not count as a loss.
 const LOSS_NS: i64 = 10_000_000;
 
 const SIGBUS: i32 = 7;

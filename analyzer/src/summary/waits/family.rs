@@ -109,6 +109,8 @@ pub struct Family<'a> {
     takers: HashMap<u64, BTreeSet<u32>, RandomState>,
     /// Threads that communicate with other ranks for the first thread of their process.
     pub communicators: BTreeSet<usize>,
+    /// Threads that read files for most of the items that they wait for.
+    pub item_readers: BTreeSet<usize>,
     /// Processes killed by a signal, as reported to their parents.
     pub killed: Vec<Killed>,
 }
@@ -192,6 +194,7 @@ impl<'a> Family<'a> {
             parent.iter().for_each(|parent| children.entry((*parent, process.pid)).or_default().push(number as u32));
         }
         let (connected, communicators, killed) = (HashMap::default(), BTreeSet::new(), Vec::new());
+        let item_readers = BTreeSet::new();
         let mut family = Family {
             threads,
             processes,
@@ -203,6 +206,7 @@ impl<'a> Family<'a> {
             given,
             takers,
             communicators,
+            item_readers,
             killed,
         };
         family.killed = family.killed_of(&collected, &sent);
@@ -221,6 +225,8 @@ impl<'a> Family<'a> {
         family.find_interpreter_locks();
         family.find_idle_holders();
         family.communicators = family.find_communicators();
+        let reads_items = |thread: &usize| family.threads[*thread].reads_items();
+        family.item_readers = (0..family.threads.len()).filter(reads_items).collect();
         family
     }
 

@@ -67,6 +67,9 @@ impl std::ops::Add for Faults {
     }
 }
 
+/// Fewer items show no pattern.
+const ITEMS_MIN: usize = 5;
+
 impl Thread {
     pub fn new(lane: LaneId, is_first: bool, mut part: ThreadPart) -> Thread {
         part.steps.sort_by_key(|step| (step.end, step.start));
@@ -244,6 +247,19 @@ impl Thread {
     pub fn fetched(&self) -> i64 {
         let all = self.through.last().copied().unwrap_or_default();
         self.stored_ns - self.written_ns + all.get(Part::Network) + all.get(Part::PageFaults)
+    }
+
+    /// Returns `true` if it reads files after most of its waits for input, at least `ITEMS_MIN` times, and hardly writes any.
+    pub fn reads_items(&self) -> bool {
+        let (mut items, mut read, mut waited) = (0, 0, false);
+        for (at, step) in self.steps.iter().enumerate() {
+            if self.is_starved(at) {
+                (items, waited) = (items + 1, true);
+            } else if waited && step.storage > 0 {
+                (read, waited) = (read + 1, false);
+            }
+        }
+        read >= ITEMS_MIN && 2 * read >= items && 2 * self.written_ns < self.stored_ns
     }
 
     /// Returns the last step that ended by a timestamp and in which it was blocked for input for a significant time.

@@ -46,11 +46,13 @@ pub(super) enum Relation {
 
 impl Trainer<'_, '_> {
     /// Returns `true` if a thread takes the trainer's output, for which it has to make room: another process that receives
-    /// messages from the trainer's process and sends none, or a thread that writes files and hardly reads any.
+    /// messages from the trainer's process and sends none, or a thread that writes files and hardly reads any. A process that
+    /// reads a file for each message may pass data on through shared memory.
     pub(super) fn is_consumer(&self, act: Act) -> bool {
         let (own, thread) = (self.lane().proc, &self.family.threads[act.thread]);
         if thread.lane.proc != own {
-            return self.family.sends(own, thread.lane.proc) && !self.family.sends(thread.lane.proc, own);
+            let only_takes = self.family.sends(own, thread.lane.proc) && !self.family.sends(thread.lane.proc, own);
+            return only_takes && !self.family.item_readers.contains(&act.thread);
         }
         act.thread != self.thread && WRITING * (thread.stored_ns - thread.written_ns) < thread.written_ns
     }
