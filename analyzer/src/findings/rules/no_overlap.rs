@@ -26,7 +26,7 @@ pub const RULE: Rule = Rule {
 fn judge(case: &Case) -> Judgement {
     let spent = &case.summary.time;
     let exposed = spent.unoverlapped_io_ns;
-    // What its readers deliver may not come from files.
+    // Its readers may deliver data that do not come from files.
     let own = own_bytes(case).filter(|_| case.reads_itself() || waits_for_files(case));
     // Writes that do not overlap compute are checkpoints, which have a separate rule. If readers read for a trainer,
     // the loader rules report why it waits.
