@@ -10,8 +10,13 @@ use std::path::{Path, PathBuf};
 /// Creates the trace directory and returns its absolute path. A test file shows that it is writable. `option` is the
 /// option that names another one.
 pub fn trace_folder(folder: &Path, umask: u32, option: &str) -> Outcome<PathBuf> {
-    let cannot = |error| {
-        Failure::new(Kind::System, format!("cannot write to the trace directory {}: {error}", folder.display()))
+    let cannot = |error: io::Error| {
+        let cause = error.to_string();
+        let cause = match error.kind() {
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => "it is a file, or below one",
+            _ => cause.split(" (os error").next().unwrap_or(&cause),
+        };
+        Failure::new(Kind::System, format!("cannot write to the trace directory {}: {cause}", folder.display()))
             .remedy(format!("choose another one with {option}"))
     };
     fs::DirBuilder::new().recursive(true).mode(0o777 & !umask).create(folder).map_err(cannot)?;

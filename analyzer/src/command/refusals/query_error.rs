@@ -27,6 +27,10 @@ pub fn query_error(sql: &str, error: &DataFusionError) -> String {
             "cannot run the query: args is a map, which has no smallest and no largest; use one of its keys: \
              min(args['key'])\n  {sql}"
         ),
+        other if other.to_string().contains("common type to coerce Map(") => format!(
+            "cannot run the query: args is a map, and the operator needs text or a number; use one of its keys: \
+             args['key'] like '%x%'\n  {sql}"
+        ),
         _ => format!("cannot run the query: {}\n  {sql}", plain(error)),
     }
 }

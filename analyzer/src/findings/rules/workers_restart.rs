@@ -31,15 +31,15 @@ fn judge(case: &Case) -> Judgement {
     let trained: i64 = groups().map(|group| group.trained_ns).sum();
     let share = part(gaps as f64, trained as f64).filter(|_| most.is_some());
     let row = |(group, (number, gap)): &(&RankGroup, (u64, i64))| {
-        format!("{}: {number} times, {} until they had started", named(group), time(*gap as f64))
+        format!("{}: {number} times, {} in all", named(group), time(*gap as f64))
     };
     Judgement {
         measures: vec![case.at_least("restarts", most.map(|most| most as f64)), case.at_least("gaps", share)],
         says: format!(
-            "readers were restarted {}, and {} of {} passed until they had started",
+            "readers were restarted {}, and {} waited for that for {} of its time",
             if most == Some(1) { "once".into() } else { format!("{} times", most.unwrap_or(0)) },
-            Unit::Share.text(share.unwrap_or(0.0)),
-            case.loop_name()
+            case.loop_name(),
+            Unit::Share.text(share.unwrap_or(0.0))
         ),
         evidence: found.iter().map(row).collect(),
         worth: Some(Worth { ns: gaps / found.len().max(1) as i64, exposed: true }),
@@ -48,13 +48,13 @@ fn judge(case: &Case) -> Judgement {
     }
 }
 
-/// Raises the gap to the trainer's wait for starting readers, if the trace shows it: readers that prepare their data
-/// make calls, so they leave no gap. The first start does not count as a restart; all starts are assumed to take
-/// equally long.
+/// Returns the trainer's wait for starting readers, if the trace shows it, instead of the time without readers: training may go on
+/// without the readers of an evaluation, and readers that prepare their data leave no gap. The first start does not count as a
+/// restart; all starts are assumed to take equally long.
 fn costs(group: &RankGroup, (number, gap): (u64, i64)) -> (u64, i64) {
-    let starting = group.causes.map_or(0, |causes| causes.get(Part::Start));
-    let again = starting as i128 * number as i128 / (number as i128 + 1);
-    (number, gap.max(again as i64))
+    let Some(causes) = group.causes else { return (number, gap) };
+    let again = causes.get(Part::Start) as i128 * number as i128 / (number as i128 + 1);
+    (number, again as i64)
 }
 
 /// Fewer readers that live for a short time are not those of a second loader.
