@@ -39,6 +39,7 @@ CASES = {
     "losses_that_are_modules": LOADER + collections.Counter(
         {"fetch": 4, "item": 8, "collate": 4, "forward": 4, "forward.MSELoss": 4, "backward": 4, "optimizer.step": 4}
     ),
+    "transforms": {"transform.Compose": 3},
     "mixed_precision": LOADER + collections.Counter(
         {"fetch": 4, "item": 8, "collate": 4, "forward": 4, "backward": 4, "optimizer.step": 4}
     ),

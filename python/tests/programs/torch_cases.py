@@ -259,6 +259,14 @@ def losses_that_are_modules():
 
 
 @case
+def transforms():
+    from torchvision.transforms import v2
+
+    change = v2.Compose([v2.RandomHorizontalFlip(1.0), v2.Normalize([0.5], [0.5])])
+    return [change(index * torch.arange(16.0).reshape(1, 4, 4)).sum().item() for index in range(3)]
+
+
+@case
 def mixed_precision():
     model = small_model()
     optimizer, scaler, losses = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu"), []
