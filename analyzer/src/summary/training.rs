@@ -625,7 +625,6 @@ impl Scene<'_> {
         let written = self.written(trainer, &readers).clamp(0, (to - from - wait.waited.unwrap_or(0)).max(0));
         let began = process.start_ts.unwrap_or(self.counted.processes[trainer.proc as usize].first_ts);
         let communicated = lane.of(Track::Comm);
-        let peers = by_calls.map_or(Vec::new(), |waits| self.peers(waits, trainers));
         let is_held = trainers.len() > 1 && communicated > 0 && by_spans;
         let computed = if self.knows_computing { lane.of(Track::Compute) } else { 0 };
         Some(RankGroup {
@@ -658,7 +657,7 @@ impl Scene<'_> {
             file_waits: told.map_or(0, |waits| waits.file_waits),
             own_no_cpu_ns: told.map(|waits| waits.outside.get(Part::NoCpu)),
             startup_causes: told.map(|waits| waits.before),
-            peers,
+            peers: by_calls.map_or(Vec::new(), |waits| self.peers(waits, trainers)),
             waited_for: Vec::new(),
             held_ns: is_held.then(|| (lane.of(Track::Wait) + communicated).min(self.waited_ns)),
             // Spans of the host around launches do not time the work.

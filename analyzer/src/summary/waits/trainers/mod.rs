@@ -353,6 +353,11 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
         }
         false => found,
     };
+    without_makers(family, found)
+}
+
+/// Returns trainers without those that make data for another one, serve it or launch it.
+fn without_makers(family: &Family, found: Vec<TrainerWaits>) -> Vec<TrainerWaits> {
     // A process below another trainer makes items for it, even if it receives items from other processes in turn.
     let rank = |lane: LaneId| family.processes[lane.proc as usize].rank;
     let has_rank = |lane: LaneId| rank(lane).is_some();
