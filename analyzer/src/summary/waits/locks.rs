@@ -39,6 +39,9 @@ struct MutualWaits {
 /// An object is a lock if the thread that posted it is known to have taken it in one of this many waits.
 const LOCK_PART: u64 = 4;
 
+/// The end of a wait, its thread and its step.
+type EndedWait = (i64, usize, usize);
+
 /// A thread that holds an object for less than one part in this many of another thread's wait is not what it waits for.
 const HELD_PART: i64 = 10;
 
@@ -126,7 +129,7 @@ impl Family<'_> {
     /// Finds waits that seem to be for a lock and are for a message: one thread wakes the first waiter, which wakes the next one
     /// at once, as in Python's `SimpleQueue`. They count as woken by the first thread.
     pub(super) fn find_passed_wakes(&mut self) {
-        let mut waits: BTreeMap<(u32, u64), Vec<(i64, usize, usize)>> = BTreeMap::new();
+        let mut waits: BTreeMap<(u32, u64), Vec<EndedWait>> = BTreeMap::new();
         for (number, thread) in self.threads.iter().enumerate() {
             for (at, step) in thread.steps.iter().enumerate().filter(|(_, step)| is_private_wait(step)) {
                 waits.entry((thread.lane.proc, step.object.id)).or_default().push((step.end, number, at));
