@@ -203,7 +203,7 @@ class Rows(OfOneTraining):
     def test_wrong_queries_are_explained_at_once(self):
         for sql, text in (
             ("select nam from events", "cannot run the query: unknown column nam; did you mean name?"),
-            ("select (1 from events", "cannot run the query: expected ), found from"),
+            ("select (1 from events", "cannot run the query: line 1, column 11: expected ), found from"),
             ("select * from event", "unknown table event; did you mean events?"),
             ("", "is empty"),
         ):

@@ -184,7 +184,12 @@ impl Trainer<'_, '_> {
                 }
                 Ender::Thread(act) | Ender::Exit(act) => self.kind_of(wait, act, own, readers),
             };
-            waits.push(self.explain(wait.start, wait.end, kind, wait.by));
+            let mut found = self.explain(wait.start, wait.end, kind, wait.by);
+            // A reader does not work for the trainer while it starts.
+            let is_reader = found.maker.is_some_and(|maker| readers.contains(&self.reader(maker)));
+            let starts = 2 * found.parts.get(Part::Start) > wait.end - wait.start;
+            found.kind = if kind == WaitKind::OwnWork && is_reader && starts { WaitKind::Data } else { kind };
+            waits.push(found);
         }
         (waits, stops)
     }
