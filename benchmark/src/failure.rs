@@ -35,6 +35,12 @@ pub type Outcome<T> = Result<T, Failure>;
 /// The remedy for a full disk if the key of the file is unknown.
 const FREE_SPACE: &str = "free space there";
 
+/// Returns the words of the system for an error, without its number.
+pub fn reason(error: &std::io::Error) -> String {
+    let words = error.to_string();
+    words.split(" (os error").next().unwrap_or(&words).into()
+}
+
 impl Failure {
     pub fn new(kind: Kind, what: impl Into<String>) -> Failure {
         Failure { kind, what: without_logins(&what.into()), remedy: String::new() }

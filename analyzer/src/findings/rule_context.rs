@@ -7,6 +7,7 @@ use crate::summary::figures::units::{many, time};
 use crate::summary::report::Summary;
 use crate::summary::report::findings::{Confidence, Measure, Severity, Unit};
 use crate::summary::report::functions::{Function, beneath};
+use crate::summary::report::headline::Bottleneck;
 use crate::summary::report::metadata::group;
 use crate::summary::report::steps::StepPart;
 use crate::summary::training::{RankGroup, are_doubtful, held, told};
@@ -213,9 +214,10 @@ impl<'a> Case<'a> {
         part(parts.iter().map(|part| causes.get(*part)).sum::<i64>() as f64, causes.sum() as f64)
     }
 
-    /// Returns the largest cause of the wait.
-    pub fn largest_cause(&self) -> Option<Part> {
-        self.causes().map(|causes| causes.largest())
+    /// Returns the change for the largest cause of the wait, if it is one of these.
+    pub fn change_for(&self, causes: &[Part]) -> Option<&'static str> {
+        let largest = self.causes()?.largest();
+        causes.contains(&largest).then(|| Bottleneck::of_cause(largest).general_step())
     }
 
     /// Returns `true` if readers had ended for most of the wait: then neither their number nor their speed is the cause.

@@ -1,6 +1,6 @@
 //! Checks before a run that its outputs can be written: better before a run of hours than after it.
 
-use crate::failure::{Failure, Kind, Outcome};
+use crate::failure::{Failure, Kind, Outcome, reason};
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -11,10 +11,9 @@ use std::path::{Path, PathBuf};
 /// option that names another one.
 pub fn trace_folder(folder: &Path, umask: u32, option: &str) -> Outcome<PathBuf> {
     let cannot = |error: io::Error| {
-        let cause = error.to_string();
         let cause = match error.kind() {
-            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => "it is a file, or below one",
-            _ => cause.split(" (os error").next().unwrap_or(&cause),
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => "it is a file, or below one".into(),
+            _ => reason(&error),
         };
         Failure::new(Kind::System, format!("cannot write to the trace directory {}: {cause}", folder.display()))
             .remedy(format!("choose another one with {option}"))

@@ -29,7 +29,7 @@ use crate::command::static_programs::StaticPrograms;
 use crate::command::trace_gpu::GpuOptions;
 use crate::command::trace_tasks::{Task, Turn};
 use crate::command::{analyzer, output_places, trace_gpu};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, reason};
 use crate::machine::sampler::{FirstSample, SampleResult, Sampler};
 use crate::machine::unusual;
 use crate::ptrace::supervisor::Settings;
@@ -502,9 +502,7 @@ fn not_started(program: &OsString, error: &std::io::Error) -> i32 {
         std::io::ErrorKind::PermissionDenied => "make it executable (chmod +x), or put its interpreter in front of it",
         _ => "check the command after --",
     };
-    let cause = error.to_string();
-    let cause = cause.split(" (os error").next().unwrap_or(&cause);
-    terminal::warn(format_args!("dlio: cannot run {}: {cause}; {remedy}", program.to_string_lossy()));
+    terminal::warn(format_args!("dlio: cannot run {}: {}; {remedy}", program.to_string_lossy(), reason(error)));
     if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
 }
 

@@ -6,7 +6,6 @@ use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, RECORD_TRAINING, Waited, in_words, named};
 use crate::summary::figures::units::{share, time};
 use crate::summary::report::findings::Confidence;
-use crate::summary::report::headline::Bottleneck;
 use crate::summary::waits::parts::Part;
 
 pub const RULE: Rule = Rule {
@@ -66,9 +65,7 @@ fn judge(case: &Case) -> Judgement {
     let remedy = match (is_start, case.reads_itself()) {
         _ if case.readers_died() => Some(DEAD_REMEDY),
         (true, _) => Some(in_words(case.summary, START_REMEDY, START_TORCH)),
-        _ if let Some(cause) = case.largest_cause().filter(|cause| OTHER_CAUSES.contains(cause)) => {
-            Some(Bottleneck::of_cause(cause).general_step())
-        }
+        _ if let Some(change) = case.change_for(&OTHER_CAUSES) => Some(change),
         (false, true) => Some(in_words(case.summary, OWN_REMEDY, OWN_TORCH)),
         _ => None,
     };

@@ -5,7 +5,6 @@ use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Waited, Worth};
 use crate::summary::figures::units::{many, time};
 use crate::summary::report::findings::{Confidence, Unit};
-use crate::summary::report::headline::Bottleneck;
 use crate::summary::waits::parts::Part;
 
 pub const RULE: Rule = Rule {
@@ -41,8 +40,7 @@ const NOT_READERS: [Part; 3] = [Part::HandOver, Part::Gil, Part::Lock];
 
 /// Returns the change for a cause that more readers do not shorten, if it is the largest.
 fn other_change(case: &Case) -> Option<&'static str> {
-    let cause = case.largest_cause().filter(|cause| NOT_READERS.contains(cause))?;
-    (case.more_readers_save() != Some(true)).then(|| Bottleneck::of_cause(cause).general_step())
+    case.change_for(&NOT_READERS).filter(|_| case.more_readers_save() != Some(true))
 }
 
 fn judge(case: &Case) -> Judgement {

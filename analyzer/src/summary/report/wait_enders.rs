@@ -67,9 +67,10 @@ fn waited_for(
         *ended.entry((wait.kind as u8, lane)).or_default() += 1;
     }
     let mut found: BTreeMap<Key, (WaitedFor, BTreeSet<LaneId>)> = BTreeMap::new();
+    let mut mains: BTreeMap<u32, u32> = BTreeMap::new();
     for wait in waits {
         let Some(lane) = ender(wait, trainer) else { continue };
-        let main = programs.of(lane.proc, trainer.proc);
+        let main = *mains.entry(lane.proc).or_insert_with(|| programs.of(lane.proc, trainer.proc));
         let (Some(name), Some(process)) = (names.get(main as usize), processes.get(main as usize)) else {
             continue;
         };

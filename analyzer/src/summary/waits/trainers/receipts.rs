@@ -70,7 +70,7 @@ impl Trainer<'_, '_> {
         let mut more = Vec::new();
         worked
             .into_iter()
-            .for_each(|(request, batches)| more.extend(self.add_receipt(waits, request, &merged(&batches))));
+            .for_each(|(request, batches)| more.extend(self.add_receipt(waits, request, &merged(batches))));
         waits.extend(more);
         waits.sort_by_key(|wait| wait.start);
         times
@@ -78,13 +78,13 @@ impl Trainer<'_, '_> {
 
     /// Returns the requests that end a call of `next()`, each with the batches that arrived in that call: the awaited one
     /// comes last, and others may come before it. A pass of a loader begins with a request of another kind.
-    fn worked_on(
+    fn worked_on<'b>(
         &self,
-        batches: &[Batch],
+        batches: &'b [Batch],
         requests: &[Request],
         loaders: &BTreeMap<u64, Loader>,
-    ) -> Vec<(i64, Vec<Batch>)> {
-        let mut worked: Vec<(i64, Vec<Batch>)> = Vec::new();
+    ) -> Vec<(i64, &'b [Batch])> {
+        let mut worked = Vec::new();
         for (at, request) in requests.iter().enumerate() {
             let since = at.checked_sub(1).map_or(i64::MIN, |before| requests[before].at);
             let received = &batches[..batches.partition_point(|batch| batch.end <= request.at)];
@@ -92,10 +92,8 @@ impl Trainer<'_, '_> {
             if loaders[&request.loader].begins_with(request) || self.changes_readers(last.end, request.at) {
                 continue;
             }
-            let before = received.iter().rev().take_while(|batch| batch.start >= since && batch.object == last.object);
-            let mut arrived: Vec<Batch> = before.copied().collect();
-            arrived.reverse();
-            worked.push((request.at, arrived));
+            let arrived = received.iter().rev().take_while(|batch| batch.start >= since && batch.object == last.object);
+            worked.push((request.at, &received[received.len() - arrived.count()..]));
         }
         worked
     }

@@ -329,8 +329,10 @@ impl Trainer<'_, '_> {
         let times = reads.map(|thread| (self.family.threads[thread].lane, self.woken_by_trainer(thread).len()));
         let woken: BTreeMap<LaneId, usize> = times.filter(|(_, times)| *times >= times_min).collect();
         // More sleeps than batches may be looks for a batch.
-        let looks = self.family.threads[self.thread].steps.iter().filter(|step| step.kind == StepKind::Sleep).count();
-        if is_python || 2 * looks <= 3 * woken.values().sum::<usize>() { woken } else { BTreeMap::new() }
+        let sleeps =
+            || self.family.threads[self.thread].steps.iter().filter(|step| step.kind == StepKind::Sleep).count();
+        let may_look = !is_python && !woken.is_empty() && 2 * sleeps() > 3 * woken.values().sum::<usize>();
+        if may_look { BTreeMap::new() } else { woken }
     }
 
     /// Returns a process below the trainer that receives its messages and sends none.
