@@ -50,6 +50,8 @@ SUMMARISED = "event of a .dlt, summarized"
 # Short-lived processes, which builds and shells start by the thousands; compared with the untraced process.
 SHORT = {"a process that does nothing": ["/bin/true"], "a process of a few calls": ["/bin/cat", str(places.HERE / "guard.py")]}
 
+SMALL_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C"}
+
 
 class Guard:
     def __init__(self, folder):
@@ -99,10 +101,18 @@ class Guard:
         return self.traced(mode, "perfetto") - self.traced(mode)
 
     def short(self, command):
-        """Counts the overhead of a whole process, including its start and end; its trace is converted by another program."""
+        """Counts the overhead of a whole process, including its start and end; its trace is converted by another program.
+
+        The first process of a run queries the host, and passes the answers to the others. How many instructions this takes
+        depends on the control groups of the host, so the process gets the answers, as all processes of a run but the first do.
+        Searching the environment depends on its size, so the environment is small and always has the same variables."""
         trace = self.folder / f"short-{len(command)}"
-        traced = self.traced_environment(trace, "auto") | {"DLIO_TRACE_CONVERT": "later"}
-        return callgrind(command, traced) - callgrind(command, os.environ)
+        traced = self.traced_environment(trace, "auto", SMALL_ENVIRONMENT) | {"DLIO_TRACE_CONVERT": "later"}
+        answers = subprocess.run(["sh", "-c", "exec env"], env=traced, check=True, capture_output=True, text=True).stdout
+        machine = re.search("^DLIO_TRACE_MACHINE=(.*)$", answers, re.MULTILINE)
+        if not machine:
+            sys.exit("guard: a traced shell passed no DLIO_TRACE_MACHINE to its program")
+        return callgrind(command, traced | {"DLIO_TRACE_MACHINE": machine[1]}) - callgrind(command, SMALL_ENVIRONMENT)
 
     def decoded(self, _):
         return self.slope(EVENTS, self.summary_instructions)
@@ -126,9 +136,9 @@ class Guard:
     def loop_command(self, mode, calls):
         return [self.loop, mode, "1", str(calls), "4096", self.folder / "blocks"]
 
-    def traced_environment(self, trace, form):
+    def traced_environment(self, trace, form, environment=os.environ):
         tracing = {"LD_PRELOAD": self.values["library"], "DLIO_TRACE_DIR": trace, "DLIO_TRACE_FORMAT": form}
-        return os.environ | {name: str(value) for name, value in tracing.items()}
+        return environment | {name: str(value) for name, value in tracing.items()}
 
 
 def callgrind(command, environment):
