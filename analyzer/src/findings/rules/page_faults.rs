@@ -15,7 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "read ahead: madvise(MADV_WILLNEED or MADV_SEQUENTIAL), or pread larger blocks; copy the files to a local \
-        disk; provide more memory for the page cache",
+        disk",
     torch: "",
     elsewhere: "",
     verify: COMPARE,

@@ -16,26 +16,45 @@ pub fn pattern(path: &str) -> String {
     out
 }
 
-/// Returns the glob of names with one pattern, such as `/data/set3/part-*.npz`: numbers that all have in common remain.
-pub fn glob(names: &[&str]) -> String {
-    let pieces = |name: &str| -> Vec<(bool, String)> {
-        let mut pieces: Vec<(bool, String)> = Vec::new();
-        for c in name.chars() {
-            let is_digit = c.is_ascii_digit();
-            match pieces.last_mut().filter(|(digits, _)| *digits == is_digit) {
-                Some((_, piece)) => piece.push(c),
-                None => pieces.push((is_digit, c.into())),
-            }
+/// The names of one pattern as a shell writes them, such as `/data/set3/part-*.npz`: numbers that all names have in
+/// common remain.
+#[derive(Default)]
+pub struct Glob<'a> {
+    first: Option<&'a str>,
+    /// One bit per number of a name: set if names differ in it. Numbers beyond these bits count as different.
+    differ: u64,
+}
+
+impl<'a> Glob<'a> {
+    /// Adds a name that has the same pattern as the others.
+    pub fn add(&mut self, name: &'a str) {
+        let Some(first) = self.first else {
+            self.first = Some(name);
+            return;
+        };
+        for (place, (one, other)) in numbers(first).zip(numbers(name)).take(u64::BITS as usize).enumerate() {
+            self.differ |= ((one != other) as u64) << place;
         }
-        pieces
-    };
-    let all: Vec<_> = names.iter().map(|name| pieces(name)).collect();
-    let Some((first, others)) = all.split_first() else { return String::new() };
-    let piece = |(at, (_, piece)): (usize, &(bool, String))| {
-        let is_common = others.iter().all(|other| other.get(at).is_some_and(|(_, other)| other == piece));
-        if is_common { piece.clone() } else { "*".into() }
-    };
-    first.iter().enumerate().map(piece).collect()
+    }
+
+    pub fn text(&self) -> String {
+        let first = self.first.unwrap_or_default();
+        let mut out = String::with_capacity(first.len());
+        let mut rest = first;
+        for (place, number) in numbers(first).enumerate() {
+            let start = number.as_ptr().addr() - rest.as_ptr().addr();
+            let stays = place < u64::BITS as usize && self.differ >> place & 1 == 0;
+            out.push_str(&rest[..start]);
+            out.push_str(if stays { number } else { "*" });
+            rest = &rest[start + number.len()..];
+        }
+        out + rest
+    }
+}
+
+/// Returns the groups of consecutive digits of a name.
+fn numbers(name: &str) -> impl Iterator<Item = &str> {
+    name.split(|c: char| !c.is_ascii_digit()).filter(|number| !number.is_empty())
 }
 
 #[cfg(test)]
@@ -50,7 +69,14 @@ mod tests {
 
     #[test]
     fn common_numbers_remain_in_a_glob() {
+        let glob = |names: &[&'static str]| {
+            let mut glob = Glob::default();
+            names.iter().for_each(|name| glob.add(name));
+            glob.text()
+        };
         assert_eq!(glob(&["/data/set3/part-07.npz", "/data/set3/part-18.npz"]), "/data/set3/part-*.npz");
+        assert_eq!(glob(&["/1/a2b", "/1/a3b", "/2/a2b"]), "/*/a*b");
         assert_eq!(glob(&["/t8/one"]), "/t8/one");
+        assert_eq!(glob(&["17", "18"]), "*");
     }
 }

@@ -12,7 +12,7 @@ use crate::load::Trace;
 use crate::load::sources::tally::OTHER_FILES;
 use crate::summary::analysis::Analysis;
 use crate::summary::count::counted::FileCount;
-use crate::summary::figures::pattern::pattern;
+use crate::summary::figures::pattern::{Glob, pattern};
 use crate::summary::report::layout::{dash, heading, more};
 use crate::text_table::Grid;
 
@@ -21,6 +21,8 @@ use crate::text_table::Grid;
 pub struct PatternUse {
     /// A path with `#` instead of digits; [`OTHERS`] for patterns without a separate row.
     pub pattern: String,
+    /// The path with `*` instead of the numbers in which the files differ.
+    pub names: String,
     pub files: u64,
     /// Pairs of a file and a process image that used it.
     pub users: u64,
@@ -56,28 +58,32 @@ impl Section for Patterns {
         and all remaining ones as (other patterns).";
     const FIELDS: &'static str = "\
         a list of the 100 patterns with the most time: `pattern` (a path with `#` instead of digits; the last may be \
-        `(other patterns)`), `files`, `users` (pairs of a file and a program image that used it), and the remaining \
-        fields as in `files`";
+        `(other patterns)`), `names` (the path with `*` instead of the numbers in which its files differ), `files`, \
+        `users` (pairs of a file and a program image that used it), and the remaining fields as in `files`";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/patterns.sql"));
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let paths = trace.catalog.files();
         let mut users = vec![0u64; paths.len()];
         analysis.counted.users.iter().for_each(|user| users[(user >> 32) as usize] += 1);
-        let mut found: BTreeMap<String, (u64, u64, Use)> = BTreeMap::new();
+        let mut found: BTreeMap<String, (Glob, u64, u64, Use)> = BTreeMap::new();
         for (path, count, users) in used(analysis, &paths, &users) {
-            let (files, sum_users, sum) = found.entry(pattern(path)).or_default();
+            let (names, files, sum_users, sum) = found.entry(pattern(path)).or_default();
+            names.add(path);
             *files += (path != OTHER_FILES) as u64;
             *sum_users += users;
             sum.add(count);
         }
-        let row = |(pattern, (files, users, use_))| PatternUse { pattern, files, users, use_ };
-        let rows = found.into_iter().map(row);
+        let rows = found.into_iter().map(|(pattern, (names, files, users, use_))| {
+            let names = names.text();
+            PatternUse { pattern, names, files, users, use_ }
+        });
         let mut rows: Vec<_> = rows.collect();
         rows.sort_by(|a, b| b.use_.time_ns.cmp(&a.use_.time_ns).then_with(|| a.pattern.cmp(&b.pattern)));
         if rows.len() > LISTED {
             let rest = rows.split_off(LISTED);
-            let mut sum = PatternUse { pattern: OTHERS.into(), files: 0, users: 0, use_: Use::default() };
+            let names = OTHERS.to_string();
+            let mut sum = PatternUse { pattern: names.clone(), names, files: 0, users: 0, use_: Use::default() };
             rest.iter().for_each(|row| {
                 sum.files += row.files;
                 sum.users += row.users;

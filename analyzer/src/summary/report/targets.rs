@@ -8,7 +8,6 @@ use super::patterns::{OTHERS, PatternUse};
 use super::verdict::training_waits;
 use super::wait_enders::most;
 use crate::summary::count::remote_ends::RemoteEnd;
-use crate::summary::figures::pattern::{glob, pattern};
 use crate::summary::figures::units::{bytes, many};
 use crate::summary::waits::trainers::WaitKind;
 
@@ -49,19 +48,11 @@ pub fn files(how: FileUse, summary: &Summary) -> Option<String> {
     let is_most = first.use_.time_ns as f64 >= MOST * all as f64;
     let word = if how == FileUse::Read { "read" } else { "written" };
     let size = bytes(moved(first).0 as f64);
-    let names = names(first, summary);
+    let names = &first.names;
     is_most.then(|| match first.files {
         0..=1 => format!("{names} ({size} {word})"),
         count => format!("{} {names} ({size} {word})", many(count, "file", "files")),
     })
-}
-
-/// Returns the files of a pattern as a shell writes them: if all of them are listed, only numbers that differ are left
-/// open.
-fn names(of: &PatternUse, summary: &Summary) -> String {
-    let listed = summary.files.iter().map(|file| file.path.as_str()).filter(|path| pattern(path) == of.pattern);
-    let listed: Vec<_> = listed.collect();
-    if listed.len() as u64 == of.files { glob(&listed) } else { of.pattern.replace('#', "*") }
 }
 
 /// Returns the reader for which the only trainer waited most.
