@@ -12,7 +12,7 @@ use super::values::{at, exact, list, number, text};
 use crate::summary::figures::units::{many, time};
 
 /// Causes and the style classes that set their colors.
-const CAUSES: [(&str, &str); 19] = [
+const CAUSES: [(&str, &str); 20] = [
     ("storage", "cause-storage"),
     ("page-faults", "cause-page-faults"),
     ("network", "cause-network"),
@@ -27,6 +27,7 @@ const CAUSES: [(&str, &str); 19] = [
     ("sampling", "cause-sampling"),
     ("start", "cause-start"),
     ("dead-reader", "cause-dead-reader"),
+    ("never-sent", "cause-never-sent"),
     ("not-asked", "cause-not-asked"),
     ("outside-calls", "cause-outside-calls"),
     ("gpu", "cause-gpu"),

@@ -67,6 +67,7 @@ pub(super) fn label(part: Part, reads_itself: bool) -> &'static str {
         Part::Sampling => "the loader's own work in the thread that takes batches",
         Part::Start => "reader start-up and shutdown",
         Part::Dead => "readers that had ended",
+        Part::NeverSent => "a reader that hung",
         Part::NotAsked => "readers that were idle because no batch was requested",
         Part::Device => "readers that waited for a GPU",
         Part::Hidden => "waits while the GPU computed",
@@ -117,6 +118,11 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
         }
         Part::Start => "Readers were starting or ending: importing modules, forking, opening their data, exiting.".into(),
         Part::Dead => "The readers that should have made these batches had ended: --section processes shows how each ended.".into(),
+        Part::NeverSent => {
+            "The reader that had to make this batch was alive, but ended no call any more until the run ended: it was in a call that did \
+             not end, waited for a lock, or computed."
+                .into()
+        }
         Part::NotAsked => "Readers were idle until a batch was requested: more prefetched batches would help.".into(),
         Part::Device => "Readers waited for work of a GPU, such as decoding on it.".into(),
         Part::Hidden => "The GPU computed during these waits, so they cost nothing.".into(),

@@ -92,6 +92,8 @@ pub enum Bottleneck {
     PrefetchBound,
     /// Training waits for batches of readers that have ended.
     ReaderDied,
+    /// Training waits for a batch that never comes: a reader hangs.
+    ReaderHangs,
     /// The memory through which readers pass batches is full, which ends readers or the run.
     SharedMemoryFull,
     /// Training waits for data because of several causes.
@@ -174,6 +176,7 @@ impl Bottleneck {
             Bottleneck::StartupBound => "STARTUP-BOUND",
             Bottleneck::PrefetchBound => "PREFETCH-BOUND",
             Bottleneck::ReaderDied => "READER DIED",
+            Bottleneck::ReaderHangs => "READER HANGS",
             Bottleneck::SharedMemoryFull => "SHARED MEMORY FULL",
             Bottleneck::DataBoundMixed => "DATA-BOUND, MIXED CAUSES",
             Bottleneck::DataBoundUnknown => "DATA-BOUND, CAUSE UNKNOWN",
@@ -256,6 +259,7 @@ impl Bottleneck {
             Part::Sampling => Bottleneck::SamplingBound,
             Part::Start => Bottleneck::StartupBound,
             Part::Dead => Bottleneck::ReaderDied,
+            Part::NeverSent => Bottleneck::ReaderHangs,
             Part::NotAsked => Bottleneck::PrefetchBound,
             Part::Device => Bottleneck::GpuInReaders,
             Part::OutsideCalls | Part::Hidden | Part::Unknown | Part::Idle => Bottleneck::DataBoundUnknown,

@@ -96,7 +96,8 @@ impl Headline {
             (bottleneck, None) => {
                 self.next = Some(named_step(bottleneck, summary).unwrap_or_else(|| bottleneck.general_step().into()));
                 self.look_at(targets::of_bottleneck(bottleneck, summary));
-                self.verify = Some(COMPARE.into()).filter(|_| bottleneck != Bottleneck::ReaderDied);
+                self.verify = Some(COMPARE.into())
+                    .filter(|_| ![Bottleneck::ReaderDied, Bottleneck::ReaderHangs].contains(&bottleneck));
             }
         }
     }
@@ -239,6 +240,9 @@ impl Bottleneck {
             Bottleneck::PrefetchBound => "prepare more batches ahead (prefetch_factor in PyTorch)",
             Bottleneck::ReaderDied => {
                 "find out why the reader ended: its messages, and --section processes for its exit status"
+            }
+            Bottleneck::ReaderHangs => {
+                "see where the reader hangs: while the job hangs, py-spy dump --pid PID shows a Python program's code, gdb -p PID any other's"
             }
             Bottleneck::CheckpointBound => "write checkpoints in the background, or less often, or to faster storage",
             Bottleneck::WriteBound => "write files in the background, or to faster storage",

@@ -31,7 +31,7 @@ pub fn of_bottleneck(bottleneck: Bottleneck, summary: &Summary) -> Option<String
         NetworkBound => server(summary),
         SynchronizationBound if summary.training.len() == 1 => server(summary),
         LockBound | OwnLock if let Some(file) = locked_file(summary) => Some(format!("the lock of {}", file.path)),
-        PreprocessingBound | GilBound | SleepBound | LockBound | SubprocessBound => reader(summary),
+        PreprocessingBound | GilBound | SleepBound | LockBound | SubprocessBound | ReaderHangs => reader(summary),
         _ => None,
     }
 }

@@ -177,6 +177,7 @@ fn doing(part: Part) -> &'static str {
         Part::Sampling => "choosing samples",
         Part::Start => "starting",
         Part::Dead => "after its end",
+        Part::NeverSent => "without any call",
         Part::NotAsked => "without a request",
         Part::Device => "waiting for a GPU",
         Part::Hidden => "while the GPU computed",

@@ -107,7 +107,7 @@ pub struct Family<'a> {
     given: HashMap<u32, BTreeSet<u64>, RandomState>,
     /// Processes that receive messages through an object.
     takers: HashMap<u64, BTreeSet<u32>, RandomState>,
-    /// Threads that communicate with other ranks for the first thread of their process.
+    /// Threads that communicate with other ranks for the first thread of their process, and those of twins.
     pub communicators: BTreeSet<usize>,
     /// Threads that read files for most of the items that they wait for.
     pub item_readers: BTreeSet<usize>,
@@ -225,6 +225,7 @@ impl<'a> Family<'a> {
         family.find_interpreter_locks();
         family.find_idle_holders();
         family.communicators = family.find_communicators();
+        family.communicators.extend(family.find_twins());
         let reads_items = |thread: &usize| family.threads[*thread].reads_items();
         family.item_readers = (0..family.threads.len()).filter(reads_items).collect();
         family
@@ -344,6 +345,16 @@ impl<'a> Family<'a> {
         let (_, usual, _) = works.select_nth_unstable(middle);
         let more = first.worked(from, given[0]) - *usual;
         if more > PREPARES_NS.max(PREPARES * *usual) { more } else { 0 }
+    }
+
+    /// Returns the time from the last message that a process sent through an object to the last one that its first thread
+    /// received from another process; `None` if it received none.
+    pub fn request_age(&self, proc: u32, from: u32, object: u64) -> Option<i64> {
+        let first = &self.threads[self.first_thread(proc)?];
+        let received = first.takes().filter(|step| self.gives(from, step.object.id)).next_back()?.end;
+        let gives = self.gives.get(&object).into_iter().flatten();
+        let sent = gives.filter(|give| self.threads[give.thread].lane.proc == proc).map(|give| give.end).max();
+        Some(sent.map_or(i64::MAX, |sent| received - sent))
     }
 
     /// Returns `true` if a process sends messages to another one.

@@ -10,6 +10,7 @@
 //! polls        threads that look for messages between sleeps
 //! awaited_files  threads that look for files between sleeps, and those that make files
 //! file_waits   waits for files as messages of the threads that made them
+//! twins        processes that do the same work and exchange messages
 //! locks        objects that are locks: files', shared, Python's interpreter
 //! thread       one thread's time, divided
 //! timeline     activity of each thread, collected while a trace is read
@@ -29,3 +30,4 @@ pub mod polls;
 pub mod thread;
 pub mod timeline;
 pub mod trainers;
+mod twins;

@@ -35,6 +35,8 @@ pub enum Part {
     Start,
     /// The readers that would have made the batch had ended.
     Dead,
+    /// The reader that had to make the batch was still alive, but made no call any more until the run ended.
+    NeverSent,
     /// Readers were idle until they received a request.
     NotAsked,
     /// Between calls, if the trace has no CPU times: computing, page faults or waiting for a CPU.
@@ -68,6 +70,7 @@ impl Part {
         Part::Sampling,
         Part::Start,
         Part::Dead,
+        Part::NeverSent,
         Part::NotAsked,
         Part::OutsideCalls,
         Part::Device,
@@ -92,6 +95,7 @@ impl Part {
             "sampling",
             "start",
             "dead-reader",
+            "never-sent",
             "not-asked",
             "outside-calls",
             "gpu",

@@ -15,6 +15,9 @@ use crate::summary::tree::LaneId;
 /// A last look for a message that takes less than this is not a wait for a batch that never came.
 const GIVEN_UP_NS: i64 = 1_000_000_000;
 
+/// Another thread of a reader may send a batch this long after the reader has received the next request.
+const SENT_LATE_NS: i64 = 50_000_000;
+
 /// Readers created within this time of each other belong together.
 const BETWEEN_FORKS_NS: i64 = 100_000_000;
 
@@ -220,7 +223,13 @@ impl Trainer<'_, '_> {
     /// Returns `true` if a trainer that never waits for data works for most of the time, or waits for its own threads: a
     /// program that only uses threads to read is not training.
     fn trains(&self, waits: &[Wait], from: i64, to: i64) -> bool {
-        let own = waits.iter().filter(|wait| matches!(wait.kind, WaitKind::OwnWork | WaitKind::Lock));
+        // A rank also waits for other ranks.
+        let is_rank = self.family.communicators.contains(&self.thread);
+        let own = waits.iter().filter(|wait| match wait.kind {
+            WaitKind::OwnWork | WaitKind::Lock => true,
+            WaitKind::Peer => is_rank,
+            WaitKind::Data | WaitKind::Unknown => false,
+        });
         let own = own.filter(|wait| wait.start >= from && wait.end <= to).map(|wait| wait.end - wait.start);
         2 * (self.family.threads[self.thread].worked(from, to) + own.sum::<i64>()) >= to - from
     }
@@ -265,14 +274,15 @@ impl Trainer<'_, '_> {
         }
         let end = last.end;
         let makers = givers(last.object.id);
-        // If several readers send through one object, the trace does not show whose batch is missing, unless one died.
+        // If several readers send through one object, the batch of the one that has a request is missing.
         let died =
             |lane: &LaneId| self.family.died(lane.proc).filter(|at| *at <= end).zip(self.family.thread_of(*lane));
         let dead = makers.iter().filter_map(died).map(|(at, thread)| Act { thread, at }).max_by_key(|act| act.at);
-        let maker = makers.first().copied().filter(|_| makers.len() == 1);
-        let wait = match dead {
-            Some(act) => self.dead_time(start, end, act),
-            None => Wait { maker, ..self.explain(start, end, WaitKind::Data, Ender::Nobody) },
+        let maker = self.asked_in_vain(&makers, last.object.id);
+        let wait = match (dead, maker.and_then(|lane| self.family.thread_of(lane))) {
+            (Some(act), _) => self.dead_time(start, end, act),
+            (None, Some(thread)) => self.never_sent(start, end, thread),
+            (None, None) => self.explain(start, end, WaitKind::Data, Ender::Nobody),
         };
         (end - start >= GIVEN_UP_NS).then_some(wait)
     }
@@ -453,6 +463,27 @@ impl Trainer<'_, '_> {
         let died = last.at.clamp(start, end);
         let parts = Parts::of(Part::Unknown, died - start) + Parts::of(Part::Dead, end - died);
         Wait { parts, ..self.reader_time(start, end, last) }
+    }
+
+    /// Returns the only one of some readers that received a request and sent nothing through an object after it.
+    fn asked_in_vain(&self, readers: &BTreeSet<LaneId>, object: u64) -> Option<LaneId> {
+        let only = |delay: i64| {
+            let age = |lane: &LaneId| self.family.request_age(lane.proc, self.lane().proc, object);
+            let mut asked = readers.iter().filter(|lane| age(lane).is_some_and(|age| age > -delay));
+            asked.next().filter(|_| asked.next().is_none()).copied()
+        };
+        let single = readers.first().copied().filter(|_| readers.len() == 1);
+        single.or_else(|| only(0)).or_else(|| only(SENT_LATE_NS))
+    }
+
+    /// Returns a wait for a batch that a thread never sent: what it did until its last call, and the time after that.
+    fn never_sent(&self, start: i64, end: i64, thread: usize) -> Wait {
+        let maker = &self.family.threads[thread];
+        let last = maker.last.clamp(start, end);
+        let did = maker.composition(start, last).relabel(Part::Idle, Part::Unknown);
+        let did = did.scaled(last - start).unwrap_or(Parts::of(Part::Unknown, last - start));
+        let act = Act { thread, at: last };
+        Wait { parts: did + Parts::of(Part::NeverSent, end - last), ..self.reader_time(start, end, act) }
     }
 
     pub(super) fn explain(&mut self, start: i64, end: i64, kind: WaitKind, by: Ender) -> Wait {

@@ -5,6 +5,7 @@
 //! another process.
 
 mod calls;
+mod collected;
 mod ended;
 mod outside;
 mod receipts;
@@ -155,6 +156,11 @@ impl TrainerWaits {
         self.is_supplied && 2 * data.get(Part::NotAsked) < data.sum()
     }
 
+    /// Returns `true` if it hardly does anything but wait for data.
+    fn only_waits(&self) -> bool {
+        self.works < STEPS_MIN && ONLY_WAITS * (self.to - self.from - self.ns(WaitKind::Data)) < self.to - self.from
+    }
+
     /// Returns `true` if it took many batches of readers and never waited for one.
     pub fn finds_data_ready(&self) -> bool {
         let waits_for_data = self.waits.iter().any(|wait| wait.kind == WaitKind::Data);
@@ -228,6 +234,9 @@ const WAITS_MIN: usize = 3;
 
 /// A thread that works after at least this many waits takes steps.
 const STEPS_MIN: u64 = 5;
+
+/// A thread that does anything but wait for less than one part in this many of its time takes no steps.
+const ONLY_WAITS: i64 = 20;
 
 /// Less work than this does not separate two waits.
 const WORK_NS: i64 = 1_000_000;
@@ -336,9 +345,13 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
     let found: Vec<TrainerWaits> = firsts_of(family, may_train)
         .filter_map(|first| {
             let takers = || family.takers_from_below(first).into_iter();
+            // A thread that only collects results, such as that of an executor, leaves the work on them to other threads.
+            let beside = |thread: usize| Trainer::new(family, thread).by_calls().filter(|waits| !waits.only_waits());
+            let collected = |thread: usize| Trainer::new(family, first).beside_collector(thread);
             Trainer::new(family, first)
                 .by_calls()
-                .or_else(|| takers().find_map(|thread| Trainer::new(family, thread).by_calls()))
+                .or_else(|| takers().find_map(beside))
+                .or_else(|| takers().find_map(collected))
         })
         .collect();
     let found = if found.is_empty() { beside_first(family, may_train) } else { found };
