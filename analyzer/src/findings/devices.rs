@@ -38,6 +38,29 @@ pub fn data_mount<'a>(case: &Case<'a>) -> Option<DataMount<'a>> {
     Some(DataMount { machine, sampled, mount })
 }
 
+/// File systems in memory, whose files no device stores.
+const IN_MEMORY: [&str; 3] = ["tmpfs", "ramfs", "devtmpfs"];
+
+/// Returns the mount of the data if training waited for files on it; `None` if it may have waited for files on another mount.
+/// Calls show which files took the time. Page faults do not: then no other mount has opened files.
+pub fn waited_mount<'a>(case: &Case<'a>) -> Option<DataMount<'a>> {
+    let data = data_mount(case)?;
+    let in_memory = |mount: &MountUse| mount.kind.as_deref().is_some_and(|kind| IN_MEMORY.contains(&kind));
+    let (mut own, mut others, mut opened) = (0, 0, 0);
+    for folder in &case.summary.directories {
+        let use_ = &folder.use_;
+        let mount = data.sampled.mount_of(&folder.directory).filter(|mount| !in_memory(mount));
+        match mount.filter(|_| use_.bytes_read >= use_.bytes_written) {
+            Some(mount) if mount.folder == data.mount.folder => own += use_.time_ns,
+            Some(_) => (others, opened) = (others + use_.time_ns, opened + use_.opens),
+            None => {}
+        }
+    }
+    let [faults, calls] = [Part::PageFaults, Part::Storage].map(|part| case.cause_share(&[part]).unwrap_or(0.0));
+    let is_known = own >= others && (faults <= calls || opened == 0);
+    is_known.then_some(data)
+}
+
 /// Returns the mount with files of the run whose device read most bytes, also for page faults.
 pub fn most_read_mount<'a>(case: &Case<'a>) -> Option<DataMount<'a>> {
     let machine = case.summary.machine.iter().find(|machine| machine.sampled.is_some())?;

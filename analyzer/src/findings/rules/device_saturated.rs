@@ -1,6 +1,6 @@
 //! Detects a data device that is always busy.
 
-use super::super::devices::{by_storage, data_mount};
+use super::super::devices::{by_storage, waited_mount};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement};
 use crate::summary::figures::units::bytes;
@@ -24,7 +24,7 @@ pub const RULE: Rule = Rule {
 };
 
 fn judge(case: &Case) -> Judgement {
-    let data = data_mount(case);
+    let data = waited_mount(case);
     let busy = data.as_ref().and_then(|data| data.busy());
     let mut judgement = by_storage(case);
     judgement.measures.push(case.at_least("busy", busy));

@@ -1,6 +1,6 @@
 //! Detects slow storage whose device is mostly idle.
 
-use super::super::devices::{by_storage, data_mount};
+use super::super::devices::{by_storage, waited_mount};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::part;
 use crate::findings::rule_context::{Case, Judgement};
@@ -25,7 +25,7 @@ pub const RULE: Rule = Rule {
 };
 
 fn judge(case: &Case) -> Judgement {
-    let data = data_mount(case);
+    let data = waited_mount(case);
     let mut judgement = by_storage(case);
     let waited = judgement.worth.map_or(0, |worth| worth.ns);
     let device = data.as_ref().and_then(|data| data.device());

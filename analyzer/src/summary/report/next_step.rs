@@ -10,7 +10,7 @@ use super::processes::ProcessUse;
 use super::subject::FREE;
 use super::targets::{self, FileUse};
 use super::verdict::{lost_share, training_waits};
-use super::what_if::{advisable, is_crowded, outcome};
+use super::what_if::{LIMITED, advisable, is_crowded, is_limited, outcome};
 use crate::replay::predict::Prediction;
 use crate::summary::training::Role;
 use crate::summary::waits::family::asks_to_end;
@@ -149,7 +149,9 @@ impl Headline {
             bottleneck => {
                 // A file or a call is easier to act on than the path to a device.
                 let rank = |finding: &&Finding| (finding.id != UNSPECIFIC, finding.worth_ns);
-                let own = changes.filter(|finding| bottleneck.concerns(&finding.id));
+                let is_limited = bottleneck.concerns(LIMITED) && is_limited(summary);
+                let helps = |finding: &&Finding| !is_limited || !depends_on_limit(&finding.id);
+                let own = changes.filter(|finding| bottleneck.concerns(&finding.id)).filter(helps);
                 // The first one of equals.
                 own.reduce(|best, next| if rank(&next) > rank(&best) { next } else { best })
             }
@@ -461,3 +463,8 @@ const CPUS: [&str; 5] = ["cpu-quota", "cpu-affinity", "too-many-threads", "noisy
 /// Rules about writes.
 const WRITES: [&str; 6] =
     ["checkpoint-stalls", "checkpoint-one-rank", "fsync-share", "small-writes", "shared-block-writes", "unaligned"];
+/// Returns `true` for a rule whose change helps only where no I/O limit sets the pace.
+fn depends_on_limit(rule: &str) -> bool {
+    rule != LIMITED && (READS.contains(&rule) || LOADER.contains(&rule))
+}
+

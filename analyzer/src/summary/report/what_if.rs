@@ -231,6 +231,14 @@ pub fn is_crowded(summary: &Summary) -> bool {
 /// Returns the rows to advise, the surest gain first: they certainly help, speed up a cause of the wait, and contradict
 /// no finding.
 pub fn advisable(summary: &Summary) -> Vec<&Prediction> {
+/// The rule on the I/O limit of a control group.
+pub const LIMITED: &str = "io-limit";
+
+/// Returns `true` if an I/O limit of a control group sets the pace of reads: neither more reads nor other ones of the same bytes help.
+pub fn is_limited(summary: &Summary) -> bool {
+    summary.findings.iter().any(|finding| finding.id == LIMITED && finding.fired())
+}
+
     let Some(replay) = &summary.what_if else { return Vec::new() };
     let causes = causes(&told(&summary.training));
     let is_cause = |parts: &[Part]| {
@@ -242,10 +250,13 @@ pub fn advisable(summary: &Summary) -> Vec<&Prediction> {
     let helps = |row: &&Prediction| {
         let is_sure = row.change != NO_WAIT && row.sure_ns(replay.measured_ns).is_some_and(|sure| sure > 0);
         is_sure
+    let is_limited = is_limited(summary);
             && match row.change.split_once('=').map_or("", |(name, _)| name) {
                 "decode" => is_cause(&[Part::Cpu, Part::NoCpu, Part::Gil]),
                 "storage" => is_cause(&[Part::Storage, Part::PageFaults]),
-                "workers" => !is_crowded(summary) && !is_short_of_cpus,
+                "workers" => !is_crowded(summary) && !is_short_of_cpus && !is_limited,
+                // The replay does not know the limit.
+                "prefetch" | "order" => !is_limited,
                 _ => true,
             }
     };
