@@ -330,7 +330,9 @@ impl Proven {
             corners.push(Corner { by_reader: true, ..first });
             notes.push("the trace does not show whether batches or a reader are slow: a shuffled pass would".into());
         }
-        if change.no_handover || change.latency != 1.0 || change.bandwidth != 1.0 || change.compute != 1.0 {
+        let prepares = || self.measured.passes.iter().flat_map(|pass| &pass.starts).any(|start| start.first_ns > 0.0);
+        let prepares = change.persistent && prepares();
+        if prepares || change.no_handover || change.latency != 1.0 || change.bandwidth != 1.0 || change.compute != 1.0 {
             corners.push(Corner { lesser: true, ..first });
         }
         corners
@@ -463,7 +465,11 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
         }
         if change.persistent && pass.is_fresh {
             if number > 0 {
-                pass.starts.iter_mut().for_each(|start| *start = Start::default());
+                // Readers may prepare for each pass, such as by filling a buffer, and not only once.
+                let first_ns = |start: &Start| if corner.lesser { start.first_ns } else { 0.0 };
+                pass.starts
+                    .iter_mut()
+                    .for_each(|start| *start = Start { first_ns: first_ns(start), ..Start::default() });
                 pass.lead_ns = pass.lead_ns.min(RESUME_NS);
             }
             if number < last {

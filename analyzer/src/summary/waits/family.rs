@@ -159,6 +159,9 @@ const ITEMS_MIN: usize = 3;
 const PREPARES_NS: i64 = 50_000_000;
 const PREPARES: i64 = 4;
 
+/// The first item takes this many times the CPU time of the largest other one if the process prepares.
+const LARGEST: i64 = 2;
+
 /// A process that is only started with data receives fewer messages from its parent.
 const ASKED_MIN: usize = 8;
 
@@ -332,19 +335,26 @@ impl<'a> Family<'a> {
         siblings.filter_map(life).any(|(from, to)| to < born || from > last)
     }
 
-    /// Returns how much longer than usual a process works on its first item, which it began at a timestamp: it opens its data
-    /// first. Zero if that is not much.
+    /// Returns how much longer than usual a process works on its first item, which it began at a timestamp: it imports modules or
+    /// opens its data first. Zero if that is not much. Only the work of a process that took the place of another one counts as a
+    /// whole: the first process may find a cold cache, so that only its CPU time shows that it prepares.
     pub fn prepares(&self, proc: u32, from: i64) -> i64 {
         let Some(first) = self.first_thread(proc).map(|thread| &self.threads[thread]) else { return 0 };
         let given = self.items_given(proc, from);
-        let mut works: Vec<i64> = given.windows(2).map(|pair| first.worked(pair[0], pair[1])).collect();
-        if works.len() < ITEMS_MIN || !self.is_restarted(proc) {
+        if given.len() <= ITEMS_MIN {
             return 0;
         }
-        let middle = works.len() / 2;
-        let (_, usual, _) = works.select_nth_unstable(middle);
-        let more = first.worked(from, given[0]) - *usual;
-        if more > PREPARES_NS.max(PREPARES * *usual) { more } else { 0 }
+        let more = match self.is_restarted(proc) {
+            true => {
+                let mut works: Vec<i64> = given.windows(2).map(|pair| first.worked(pair[0], pair[1])).collect();
+                let middle = works.len() / 2;
+                let (_, usual, _) = works.select_nth_unstable(middle);
+                let more = first.worked(from, given[0]) - *usual;
+                if more > PREPARES_NS.max(PREPARES * *usual) { more } else { 0 }
+            }
+            false => 0,
+        };
+        more.max(computes_more_first(first, from, &given))
     }
 
     /// Returns the time from the last message that a process sent through an object to the last one that its first thread
@@ -829,6 +839,21 @@ impl<'a> Family<'a> {
         }
         changes.into_iter().for_each(|(thread, changed)| self.threads[thread].reclassify(&changed));
     }
+}
+
+/// Returns how much longer than for its other items a thread is on a CPU, or ready to run, for its first one, which it began at a
+/// timestamp. Zero unless that is much longer than for any of them: one of them may just be a large item.
+fn computes_more_first(thread: &Thread, from: i64, given: &[i64]) -> i64 {
+    let computed = |from: i64, to: i64| {
+        let did = thread.composition(from, to);
+        [Part::Cpu, Part::NoCpu, Part::Gil].into_iter().map(|part| did.get(part)).sum::<i64>()
+    };
+    let mut others: Vec<i64> = given.windows(2).map(|pair| computed(pair[0], pair[1])).collect();
+    others.sort_unstable();
+    let (Some(&largest), usual) = (others.last(), others[others.len() / 2]) else { return 0 };
+    let first = computed(from, given[0]);
+    let more = first - usual;
+    if more > PREPARES_NS.max(PREPARES * usual) && first > LARGEST * largest { more } else { 0 }
 }
 
 /// Returns `true` if two processes run one program with one command line, as ranks do.

@@ -276,7 +276,8 @@ impl Walk<'_, '_> {
             let did = thread.composition(created, first.idle.max(created));
             // Before its first call, a reader imports modules.
             let did = did + Parts::of(Part::Cpu, (thread.born - created).max(0));
-            Start { created_ns: (created - from) as f64, work: work(&did, self.is_counted), first_ns: 0.0 }
+            let first_ns = self.prepares(made, first);
+            Start { created_ns: (created - from) as f64, work: work(&did, self.is_counted), first_ns }
         };
         made.readers.iter().map(start).collect()
     }
@@ -299,6 +300,15 @@ impl Walk<'_, '_> {
         let did = self.composition(production);
         let lasted = production.end - production.begin;
         let did = did.scaled(lasted).unwrap_or(Parts::of(Part::OutsideCalls, lasted));
+    /// Returns the CPU time with which a reader that was created for a pass prepares, if it does so in this production.
+    fn prepares(&self, made: &PassMade, production: &Production) -> f64 {
+        let mut own = made.productions.iter().filter(|other| other.reader == production.reader);
+        let is_first = made.is_fresh && own.all(|other| other.begin >= production.begin);
+        let prepares = || self.family.prepares(production.reader, production.begin) as f64;
+        let computed = || work(&self.composition(production), self.is_counted)[Kind::Cpu as usize];
+        if is_first { prepares().min(computed()) } else { 0.0 }
+    }
+
         // The sender waits until the trainer has received the message of another reader.
         let sending = self.family.threads[production.sender].composition(production.end, production.sent);
         let blocked = if production.sender == production.thread { 0 } else { sending.get(Part::Lock) };
@@ -323,6 +333,7 @@ impl Walk<'_, '_> {
         let (mut held, mut ns, mut until) = (Parts::default(), 0, i64::MIN);
         for (at, lock) in self.locks.iter().enumerate().skip(from).take_while(|(_, lock)| lock.end < production.end) {
             if lock.thread != production.thread || lock.start < until {
+        work[Kind::Cpu as usize] = (work[Kind::Cpu as usize] - self.prepares(made, production)).max(0.0);
                 continue;
             }
             until = self.release(at).unwrap_or(lock.end + self.usual_hold).min(production.end);
