@@ -27,6 +27,20 @@ use crate::summary::waits::parts::{Part, Parts};
 use crate::summary::waits::thread::Faults;
 use crate::summary::waits::trainers::{TrainerWaits, WaitKind, Waits};
 
+/// How the readers of a trainer get their work and their data.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Loading {
+    /// `true` if its readers are forks of it, which have the modules that it had imported.
+    pub forks_readers: bool,
+    /// `true` if its readers are asked for a batch whenever they have made one, instead of in turns.
+    pub out_of_order: bool,
+    /// `true` if batches from several pipes alternate, as those of several loaders do in one loop.
+    pub mixes_loaders: bool,
+    /// The longest time, over the processes of its readers, in which one waited for files while it waited for data.
+    pub reader_file_wait_ns: i64,
+}
+
 /// A trainer with its readers.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub struct RankGroup {
@@ -79,6 +93,8 @@ pub struct RankGroup {
     /// How often the training thread created readers, as calls show it.
     #[serde(default)]
     pub generations: u64,
+    #[serde(flatten)]
+    pub loading: Loading,
     /// Waits during the training that are not for data, if only calls show waits: for threads or programs that worked
     /// on input from the trainer, for locks that they held, for other ranks or remote peers, and waits with an unknown
     /// end.
@@ -168,6 +184,12 @@ pub struct PeerWait {
 }
 
 impl RankGroup {
+    /// Returns `true` if readers slept until files existed for most of its wait for data.
+    pub fn awaits_files(&self) -> bool {
+        let slept = self.loading.reader_file_wait_ns;
+        slept > 0 && self.waited_ns.is_some_and(|waited| 2 * slept >= waited)
+    }
+
     /// Returns the time that it waited for another trainer.
     pub fn waited_for(&self, proc: u32) -> i64 {
         self.peers.iter().filter(|peer| peer.proc == proc).map(|peer| peer.wait_ns).sum()
@@ -263,6 +285,9 @@ pub struct ReaderUse {
     pub pid: i32,
     pub tid: i32,
     pub name: String,
+    /// The pipe through which its process sends batches, by number: the workers of one PyTorch loader share it.
+    #[serde(default)]
+    pub channel: Option<u64>,
     pub bytes_read: u64,
     pub io_ns: i64,
     /// Time in calls that block, while it was alive.
@@ -647,6 +672,7 @@ impl Scene<'_> {
             causes: wait.causes,
             faults: told.and_then(|waits| waits.faults),
             generations: told.map_or(0, |waits| waits.generations),
+            loading: self.loading(trainer.proc, told, &readers),
             counts_receipts: by_calls.is_some_and(|waits| waits.counts_receipts),
             own_fetch_ns: told.map_or(0, |waits| waits.own_fetch_ns),
             own_work_ns: own(WaitKind::OwnWork),
@@ -672,8 +698,25 @@ impl Scene<'_> {
             overlap: self.overlap(trainer.proc, trainers).filter(|_| computed > 0),
             batches: thread.batches,
             epochs: thread.epochs(),
-            readers: readers.iter().map(|reader| self.reader(reader)).collect(),
+            readers: readers.iter().map(|reader| self.reader(reader, told)).collect(),
         })
+    }
+
+    fn loading(&self, trainer: u32, told: Option<&TrainerWaits>, readers: &[Reading]) -> Loading {
+        Loading {
+            forks_readers: self.forks(trainer, readers),
+            out_of_order: told.is_some_and(|waits| waits.loaders.is_out_of_order),
+            mixes_loaders: told.is_some_and(|waits| waits.loaders.alternates),
+            reader_file_wait_ns: told.map_or(0, |waits| waits.reader_file_wait_ns),
+        }
+    }
+
+    /// Returns `true` if all readers of a trainer are its forks, which run its command line.
+    fn forks(&self, trainer: u32, readers: &[Reading]) -> bool {
+        let command = |proc: u32| self.processes[proc as usize].command.as_deref();
+        let is_fork = |proc: u32| self.parents[proc as usize] == Some(trainer) && command(proc) == command(trainer);
+        let mut others = readers.iter().map(|reader| reader.lane.proc).filter(|proc| *proc != trainer).peekable();
+        command(trainer).is_some() && others.peek().is_some() && others.all(is_fork)
     }
 
     /// Returns the waits of a trainer that count, and its readers.
@@ -841,7 +884,7 @@ impl Scene<'_> {
         readers
     }
 
-    fn reader(&self, reader: &Reading) -> ReaderUse {
+    fn reader(&self, reader: &Reading, told: Option<&TrainerWaits>) -> ReaderUse {
         let lane = &self.lanes[&reader.lane];
         let process = &self.processes[reader.lane.proc as usize];
         ReaderUse {
@@ -849,6 +892,7 @@ impl Scene<'_> {
             pid: process.pid,
             tid: reader.lane.tid,
             name: self.names[reader.lane.proc as usize].clone(),
+            channel: told.and_then(|waits| waits.loaders.number(reader.lane.proc)),
             bytes_read: reader.bytes,
             io_ns: lane.of(Track::Io),
             idle_ns: lane.of(Track::Idle),

@@ -472,6 +472,10 @@ impl Counter<'_> {
         if self.timelines.awaits_file(hash) {
             self.timelines.found_file();
         }
+        if traits.opens && self.timelines.has_slept() && self.is_read(batch.file[i]) {
+            let folder = folder_hash(&self.catalog.path(batch.file[i]));
+            self.timelines.opened_file(batch.ts[i], hash, folder);
+        }
         if traits.makes || traits.renames || traits.opens && !self.is_read(batch.file[i]) {
             let file = match traits.renames {
                 true => FileMade::Renamed(folder_hash(&self.catalog.path(batch.file[i]))),

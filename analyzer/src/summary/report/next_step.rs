@@ -12,7 +12,7 @@ use super::targets::{self, FileUse};
 use super::verdict::{lost_share, training_waits};
 use super::what_if::{LIMITED, advisable, is_crowded, is_limited, outcome};
 use crate::replay::predict::Prediction;
-use crate::summary::training::Role;
+use crate::summary::training::{RankGroup, Role};
 use crate::summary::waits::family::asks_to_end;
 use crate::summary::waits::trainers::WaitKind;
 use crate::summary::wording::Wording;
@@ -53,6 +53,11 @@ impl Headline {
                 self.next = row.and_then(|row| replayed(summary, row));
                 self.look_at(targets::of_bottleneck(bottleneck, summary));
                 self.change = row.map(|row| row.change.clone());
+                self.verify = Some(COMPARE.into());
+            }
+            (bottleneck, _) if bottleneck.is_wait_for_data() && awaits_files(summary) && !is_limited(summary) => {
+                self.next = Some(MAKE_SOONER.into());
+                self.look_at(targets::of_bottleneck(bottleneck, summary));
                 self.verify = Some(COMPARE.into());
             }
             (Bottleneck::SynchronizationBound, _)
@@ -327,6 +332,16 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
     if bottleneck == Bottleneck::FileCallBound && mean_read(summary) >= LARGE_READ {
         return Some(COPY_LESS.into());
     }
+    if bottleneck == Bottleneck::StartupBound {
+        return Some(cheaper_start(summary));
+    }
+    if bottleneck == Bottleneck::StorageBound
+        && let Some(reader) = alone_in_its_loader(summary)
+    {
+        return Some(format!(
+            "set more num_workers for the loader of {reader}, which makes the batches of that loader alone, or use faster storage"
+        ));
+    }
     let waits = training_waits(summary)?;
     let (kind, wait_ns) = bottleneck.other_wait()?;
     let (row, _) = waits.ender(kind, waits.total(wait_ns))?;
@@ -349,6 +364,54 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
         _ => None,
     }
 }
+
+/// The step if readers wait for files that others make.
+const MAKE_SOONER: &str = "make the files sooner for which readers wait (they sleep until each one exists): begin earlier, copy or download several at \
+    the same time, or use faster storage for their sources";
+
+/// Returns `true` if readers slept until files existed for most of the wait for data.
+fn awaits_files(summary: &Summary) -> bool {
+    !summary.training.is_empty() && summary.training.iter().all(RankGroup::awaits_files)
+}
+
+/// Returns the reader for which the only trainer waited most, if it uses several PyTorch loaders and one of them has only that
+/// reader.
+fn alone_in_its_loader(summary: &Summary) -> Option<String> {
+    let [group] = summary.training.as_slice() else { return None };
+    let row = group.waited_for.iter().find(|row| row.kind == WaitKind::Data && row.processes == 1)?;
+    let reader = group.readers.iter().find(|reader| reader.pid == row.pid)?;
+    let with_it = group.readers.iter().filter(|other| other.proc != reader.proc && other.channel == reader.channel);
+    let is_most = 2 * row.wait_ns > group.waited_ns.unwrap_or(0);
+    let is_alone = group.torch && group.loading.mixes_loaders && reader.channel.is_some() && with_it.count() == 0;
+    (is_most && is_alone).then(|| row.named())
+}
+
+/// Two starts of readers may be those of a loader for training and of one for validation.
+const RESTARTS_MIN: f64 = 2.0;
+
+/// Returns the step that makes the start of readers cheaper, or rarer if they are created anew for each epoch.
+fn cheaper_start(summary: &Summary) -> String {
+    let mut measures = summary.findings.iter().filter(|finding| finding.id == RESTARTS).flat_map(|rule| &rule.measures);
+    let restarts = measures.find(|measure| measure.key == RESTARTS_KEY).and_then(|measure| measure.value);
+    let is_torch = summary.training.iter().any(|group| group.torch);
+    let keep = match (restarts.is_some_and(|number| number >= RESTARTS_MIN), is_torch) {
+        (false, _) => "",
+        (true, true) => "set persistent_workers=True: readers were created anew for each epoch; ",
+        (true, false) => "keep readers from one epoch to the next; ",
+    };
+    let mut with_readers = summary.training.iter().filter(|group| !group.readers.is_empty()).peekable();
+    let are_forked = with_readers.peek().is_some() && with_readers.all(|group| group.loading.forks_readers);
+    let start = if are_forked { START_OF_FORKS } else { Bottleneck::StartupBound.general_step() };
+    format!("{keep}{start}")
+}
+
+/// The rule that counts how often readers were created anew, and its measure.
+const RESTARTS: &str = "workers-restart";
+const RESTARTS_KEY: &str = "restarts";
+
+/// Readers that are forked have the modules that the main program had imported.
+const START_OF_FORKS: &str = "make the start of readers cheaper: import in the main program what they import (they are forked from it), and do \
+    less work before their first batch";
 
 /// Threads and programs that end this many waits may be a loader.
 const TASKS_MIN: u64 = 8;
@@ -401,6 +464,11 @@ fn failure(summary: &Summary) -> Option<(Bottleneck, &'static str, &Finding)> {
 
 /// The rule that knows only where storage does not lose time.
 const UNSPECIFIC: &str = "slow-but-idle-device";
+
+/// Returns `true` for a rule whose change helps only where no I/O limit sets the pace.
+fn depends_on_limit(rule: &str) -> bool {
+    rule != LIMITED && (READS.contains(&rule) || LOADER.contains(&rule))
+}
 
 /// The rule that names the problem but not its cause.
 pub const NAMES_NO_CAUSE: &str = "input-bound";
@@ -463,8 +531,3 @@ const CPUS: [&str; 5] = ["cpu-quota", "cpu-affinity", "too-many-threads", "noisy
 /// Rules about writes.
 const WRITES: [&str; 6] =
     ["checkpoint-stalls", "checkpoint-one-rank", "fsync-share", "small-writes", "shared-block-writes", "unaligned"];
-/// Returns `true` for a rule whose change helps only where no I/O limit sets the pace.
-fn depends_on_limit(rule: &str) -> bool {
-    rule != LIMITED && (READS.contains(&rule) || LOADER.contains(&rule))
-}
-

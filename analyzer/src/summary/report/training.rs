@@ -58,9 +58,9 @@ impl Section for Training {
         in I/O and busy with other work), `causes` (of it, nanoseconds by cause; `null` if the trace does not show \
         what ended waits), `faults` (of the threads that made batches, in intervals in which storage served some: \
         `major`, which storage served, and `minor`; `null` if unknown), `counts_receipts` (waits include the work of the training \
-        thread on batches that it had received), `generations` (how often it created readers, as calls show it), `own_work_ns`, `lock_wait_ns`, `peer_wait_ns`, `unknown_wait_ns` (waits that are not for data, if only \
+        thread on batches that it had received), `generations` (how often it created readers, as calls show it), `forks_readers` (its readers are forks of it, which have the modules that it had imported), `out_of_order` (its readers are asked for a batch whenever they have made one, instead of in turns), `mixes_loaders` (batches from several pipes alternate, as those of several loaders do in one loop), `own_work_ns`, `lock_wait_ns`, `peer_wait_ns`, `unknown_wait_ns` (waits that are not for data, if only \
         calls show waits), `own_gil_ns` and `own_no_cpu_ns` (the training thread outside its waits: waiting for \
-        Python's interpreter lock, and ready to run without a free CPU), `file_waits` (waits of its process for files that did not exist yet), `peers` (of `peer_wait_ns`, by other trainer: `proc`, `pid`, `rank`, `wait_ns`), `waited_for` (the \
+        Python's interpreter lock, and ready to run without a free CPU), `file_waits` (waits of its process for files that did not exist yet), `reader_file_wait_ns` (the longest time, over the processes of its readers, in which one waited for such files while it waited for data), `peers` (of `peer_wait_ns`, by other trainer: `proc`, `pid`, `rank`, `wait_ns`), `waited_for` (the \
         threads and programs that ended its waits, at most two per kind of wait: `kind`, `name`, `processes` (how many \
         have this name), `pid`, `tid` (if it is a thread of the trainer's process), `threads` (how many of them, if each ended few waits), `waits`, `wait_ns`, `causes`), `held_ns` \
         (the most that waits of all ranks cost it; `null` if it does not communicate with other ranks), \
@@ -69,7 +69,7 @@ impl Section for Training {
         saves a file and does nothing else that calls show; without compute or a wait at the same time), `own_read_ns` (its own thread in calls that read files, in addition to \
         its readers; `null` if spans show the waits), `overlap` (`both_ns`, `compute_only_ns`, `io_only_ns`, \
         `neither_ns`; `null` if compute is unknown or trainers share a group), `batches` (waits that spans show), \
-        `epochs` (from the first to the last number in spans), `readers` (a list: `proc`, `pid`, `tid`, `name`, \
+        `epochs` (from the first to the last number in spans), `readers` (a list: `proc`, `pid`, `tid`, `name`, `channel` (the number of the pipe through which its process sends batches: the workers of one PyTorch loader share it; `null` if unknown), \
         `bytes_read`, `io_ns`, `idle_ns`, `first_ts`, `last_ts`, and while the trainer waited `wait_alive_ns`, \
         `wait_start_ns` (busy before its first batch), `wait_io_ns`, `wait_idle_ns`)";
 

@@ -518,6 +518,10 @@ impl Waits<'_> {
                 self.who(),
                 many(group.file_waits, "time", "times")
             )),
+            _ if group.awaits_files() => Some(format!(
+                "Readers slept for {} of it until files existed.",
+                time(group.loading.reader_file_wait_ns as f64)
+            )),
             Part::Network => remote_ends(summary),
             Part::Lock => Some(locked::sentence(summary)),
             _ => None,

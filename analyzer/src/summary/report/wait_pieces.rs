@@ -120,12 +120,14 @@ mod tests {
             outside: Parts::default(),
             before: Parts::default(),
             file_waits: 0,
+            reader_file_wait_ns: 0,
             is_supplied: false,
             requests: Vec::new(),
             counts_receipts: false,
             own_fetch_ns: 0,
             generations: 0,
             readers: Vec::new(),
+            loaders: Default::default(),
             faults: None,
         };
         let all = Waits { is_known: true, is_cut: false, trainers: vec![trainer], ..Waits::default() };

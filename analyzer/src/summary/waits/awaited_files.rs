@@ -1,4 +1,6 @@
-//! Finds threads that wait for files: they look for a file and sleep, until another thread has made it.
+//! Finds threads that wait for files: they look for a file and sleep, until another thread has made it. A look may be no call,
+//! such as one at a flag in shared memory: then the thread sleeps repeatedly until another thread gives a file its name, and opens
+//! that file next.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -18,6 +20,8 @@ pub const WAITS_MIN: usize = 3;
 pub struct AwaitedFile {
     pub sleeps: Vec<usize>,
     pub object: Object,
+    /// Start of the sleep in which the file was made, at the earliest.
+    pub made_from: i64,
 }
 
 /// Returns the sleeps of a thread until files existed.
@@ -37,10 +41,68 @@ pub fn find(thread: &Thread) -> Vec<AwaitedFile> {
         }
         sleeps.push(at);
         if step.amount == FOUND {
-            found.push(AwaitedFile { sleeps: std::mem::take(&mut sleeps), object: step.object });
+            found.push(AwaitedFile { sleeps: std::mem::take(&mut sleeps), object: step.object, made_from: step.start });
         }
     }
     found
+}
+
+/// Fewer sleeps in a row do not show a thread that looks for something.
+const SLEEPS_MIN: usize = 2;
+
+/// A file that was made in one of this many last sleeps is what the thread slept for.
+const LATE: usize = 2;
+
+/// A thread works for less than this between its last sleep and the open of the file.
+const OPENED_NS: i64 = 10_000_000;
+
+/// Returns the sleeps of a thread in rows that end when another thread made the file which this one opens next. `made` returns
+/// `true` if one did between two timestamps. Nothing, if more rows end before a file that was there for longer: the thread then
+/// sleeps for another reason.
+pub fn find_by_opens(thread: &Thread, made: impl Fn(u64, i64, i64) -> bool) -> Vec<AwaitedFile> {
+    let (mut found, mut others) = (Vec::new(), 0);
+    for opened in &thread.opened {
+        let before = thread.steps.partition_point(|step| step.end <= opened.ts);
+        let sleeps = last_sleeps(thread, before);
+        let Some(last) = sleeps.last().map(|last| &thread.steps[*last]) else { continue };
+        if sleeps.len() < SLEEPS_MIN || thread.worked(last.end, opened.ts) >= OPENED_NS {
+            continue;
+        }
+        // Whether a file is there may be known a little later, as its maker needs Python's interpreter lock to tell that.
+        let late = sleeps.len() - LATE.min(sleeps.len() - 1);
+        let made_from = thread.steps[sleeps[late]].start;
+        match made(opened.object, made_from - LOOK_NS, last.end + LOOK_NS) {
+            true => {
+                let object = Object { id: opened.object, network: false };
+                found.push(AwaitedFile { sleeps, object, made_from });
+            }
+            false => others += 1,
+        }
+    }
+    if found.len() > others { found } else { Vec::new() }
+}
+
+/// Returns the last row of sleeps before a step: between them, and after them, the thread hardly works, and waits only for
+/// locks.
+fn last_sleeps(thread: &Thread, before: usize) -> Vec<usize> {
+    let mut sleeps: Vec<usize> = Vec::new();
+    let mut next = None;
+    for at in (0..before).rev() {
+        let step = &thread.steps[at];
+        match step.kind {
+            StepKind::Edge | StepKind::TimedWait | StepKind::Post => continue,
+            StepKind::Wait if step.is_lock => continue,
+            StepKind::Sleep if thread.class[at] == Part::Sleep && !is_file_object(step.object.id) => {}
+            _ => break,
+        }
+        if next.is_some_and(|next| thread.worked(step.end, next) >= LOOK_NS) {
+            break;
+        }
+        sleeps.push(at);
+        next = Some(step.start);
+    }
+    sleeps.reverse();
+    sleeps
 }
 
 /// A thread that made a file, and when.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::family::{Act, Ender, Family};
 use super::parts::{Part, Parts};
-use super::timeline::{Step, StepKind};
+use super::timeline::{Step, StepKind, is_file_object};
 
 /// Maximum number of threads between a trainer and the cause of its wait.
 const DEPTH_MAX: u8 = 12;
@@ -235,12 +235,33 @@ impl<'f, 'a> Explainer<'f, 'a> {
             if self.is_program_of(act.thread, creator) {
                 let did = self.family.threads[first].composition(start, born);
                 let did = did.relabel(Part::Idle, Part::Child).relabel(Part::HandOver, Part::Child);
+                let did = did + self.work_of_programs(first, start, born);
                 let before = did.scaled(born - start).unwrap_or(Parts::of(Part::Child, born - start));
                 return before + self.by_pace_since(born, end, act);
             }
             return self.by_pace(start, born, Act { thread: first, at: born }) + self.by_pace_since(born, end, act);
         }
         self.by_pace_since(start, end, act)
+    }
+
+    /// Returns what programs did in calls on files and in page faults while the thread that had started them waited for their ends,
+    /// less the same time of its wait.
+    fn work_of_programs(&self, thread: usize, from: i64, to: i64) -> Parts {
+        let (family, own) = (self.family, &self.family.threads[thread]);
+        let first = own.steps.partition_point(|step| step.end <= from);
+        let within = (first..own.steps.len()).take_while(|&at| own.steps[at].start < to);
+        let waits = within.filter(|&at| own.steps[at].kind == StepKind::Child && own.class[at] == Part::Child);
+        let mut sum = Parts::default();
+        for at in waits {
+            let Ender::Exit(act) = family.ender(thread, at) else { continue };
+            let step = &own.steps[at];
+            let did = family.threads[act.thread].composition(step.start.max(from), step.end.min(to));
+            for part in [Part::Storage, Part::PageFaults, Part::Network, Part::NoCpu] {
+                let ns = did.get(part);
+                sum = sum + Parts::of(part, ns) - Parts::of(Part::Child, ns);
+            }
+        }
+        sum
     }
 
     fn by_pace_since(&mut self, start: i64, end: i64, act: Act) -> Parts {
@@ -334,7 +355,12 @@ impl<'f, 'a> Explainer<'f, 'a> {
         let ready = self.ready(act);
         let begun = ready.clamp(start, end);
         let thread = &self.family.threads[act.thread];
-        let asked = self.starved_during(act, start).map_or(begun, |at| thread.steps[at].end).clamp(begun, end);
+        let starved = self.starved_during(act, start);
+        // It was asked, but a file was not there yet.
+        if starved.is_some_and(|at| is_file_object(thread.steps[at].object.id)) {
+            return self.by_path(start, end, act);
+        }
+        let asked = starved.map_or(begun, |at| thread.steps[at].end).clamp(begun, end);
         let made = act.at.clamp(asked, end);
         let mut parts = Parts::of(Part::Start, begun - start) + Parts::of(Part::NotAsked, asked - begun);
         let run = self.work(act.thread, asked.min(act.at), act.at);

@@ -4,6 +4,7 @@
 //! trainers     trainers, their waits, and the causes
 //! pipeline     the pipeline behind the waits, for replay
 //! passes       productions of batches, by pass over a loader
+//! loaders      readers that belong together, and the order of their requests
 //! messages     requests and batches between trainer and readers
 //! explain      from a wait back to the work that set the pace
 //! family       relations between all threads
@@ -21,6 +22,7 @@ pub mod awaited_files;
 pub mod explain;
 pub mod family;
 mod file_waits;
+pub mod loaders;
 mod locks;
 pub mod messages;
 pub mod parts;

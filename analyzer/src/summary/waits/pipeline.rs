@@ -10,7 +10,8 @@ use super::family::Family;
 use super::messages::{Messages, PAUSE_NS, PIPE};
 use super::parts::{Part, Parts};
 use super::passes::{PassMade, Production, split};
-use super::timeline::StepKind;
+use super::thread::Thread;
+use super::timeline::{StepKind, is_file_object};
 use crate::replay::pipeline::{Batch, Dispatch, Kind, Order, Pass, Pipeline, Start, Work};
 use crate::summary::time::intervals::Interval;
 use crate::summary::tree::LaneId;
@@ -49,6 +50,9 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
     if polls_for_locks(family, &passes) {
         return Err("readers sleep until a lock is free, and more or faster readers would change how long".into());
     }
+    if polls_for_files(family, &passes) {
+        return Err("readers sleep until files exist that other threads or programs make, and other readers may have to wait for these, too".into());
+    }
     let locks = locks(family, &passes);
     let mut walk = Walk { family, waits, trainer, is_counted, locks, usual_hold: 0 };
     let mut holds: Vec<i64> =
@@ -78,21 +82,35 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
     Ok(found)
 }
 
-/// Sleeps before attempts to get a lock, as a share of the time in which batches are made, that a replay cannot ignore.
-const POLLED_LOCKS: f64 = 0.05;
+/// Sleeps before attempts to get a lock, or to find a file, as a share of the time in which batches are made, that a replay cannot
+/// ignore.
+const POLLED: f64 = 0.05;
 
 /// Returns `true` if readers spend much of their time asleep until a lock is free.
 fn polls_for_locks(family: &Family, passes: &[PassMade]) -> bool {
+    polls(family, passes, |thread, at| thread.steps[at].kind == StepKind::Sleep && thread.class[at] == Part::Lock)
+}
+
+/// Returns `true` if readers spend much of their time asleep until a file exists.
+fn polls_for_files(family: &Family, passes: &[PassMade]) -> bool {
+    polls(family, passes, |thread, at| {
+        let step = &thread.steps[at];
+        step.kind == StepKind::Poll && is_file_object(step.object.id)
+    })
+}
+
+/// Returns `true` if steps of a kind take much of the time in which readers make batches.
+fn polls(family: &Family, passes: &[PassMade], is_one: impl Fn(&Thread, usize) -> bool) -> bool {
     let (mut slept, mut made) = (0, 0);
     for production in passes.iter().flat_map(|pass| &pass.productions) {
         let thread = &family.threads[production.thread];
         let from = thread.steps.partition_point(|step| step.end <= production.begin);
         let steps = (from..thread.steps.len()).take_while(|&at| thread.steps[at].start < production.end);
-        let sleeps = steps.filter(|&at| thread.steps[at].kind == StepKind::Sleep && thread.class[at] == Part::Lock);
+        let sleeps = steps.filter(|&at| is_one(thread, at));
         slept += sleeps.map(|at| thread.steps[at].end - thread.steps[at].start).sum::<i64>();
         made += production.end - production.begin;
     }
-    slept as f64 > POLLED_LOCKS * made as f64
+    slept as f64 > POLLED * made as f64
 }
 
 /// Returns the number of objects through which batches arrived repeatedly.
@@ -282,6 +300,15 @@ impl Walk<'_, '_> {
         made.readers.iter().map(start).collect()
     }
 
+    /// Returns the CPU time with which a reader that was created for a pass prepares, if it does so in this production.
+    fn prepares(&self, made: &PassMade, production: &Production) -> f64 {
+        let mut own = made.productions.iter().filter(|other| other.reader == production.reader);
+        let is_first = made.is_fresh && own.all(|other| other.begin >= production.begin);
+        let prepares = || self.family.prepares(production.reader, production.begin) as f64;
+        let computed = || work(&self.composition(production), self.is_counted)[Kind::Cpu as usize];
+        if is_first { prepares().min(computed()) } else { 0.0 }
+    }
+
     /// Returns the time at which the trainer had created a process.
     fn created(&self, proc: u32) -> Option<i64> {
         let own = &self.family.threads[self.trainer];
@@ -300,21 +327,13 @@ impl Walk<'_, '_> {
         let did = self.composition(production);
         let lasted = production.end - production.begin;
         let did = did.scaled(lasted).unwrap_or(Parts::of(Part::OutsideCalls, lasted));
-    /// Returns the CPU time with which a reader that was created for a pass prepares, if it does so in this production.
-    fn prepares(&self, made: &PassMade, production: &Production) -> f64 {
-        let mut own = made.productions.iter().filter(|other| other.reader == production.reader);
-        let is_first = made.is_fresh && own.all(|other| other.begin >= production.begin);
-        let prepares = || self.family.prepares(production.reader, production.begin) as f64;
-        let computed = || work(&self.composition(production), self.is_counted)[Kind::Cpu as usize];
-        if is_first { prepares().min(computed()) } else { 0.0 }
-    }
-
         // The sender waits until the trainer has received the message of another reader.
         let sending = self.family.threads[production.sender].composition(production.end, production.sent);
         let blocked = if production.sender == production.thread { 0 } else { sending.get(Part::Lock) };
         let (held, held_ns) = self.held(production);
         let mut work = work(&(did - held), self.is_counted);
         work[Kind::Lock as usize] = held_ns as f64;
+        work[Kind::Cpu as usize] = (work[Kind::Cpu as usize] - self.prepares(made, production)).max(0.0);
         Batch {
             reader,
             work,
@@ -333,7 +352,6 @@ impl Walk<'_, '_> {
         let (mut held, mut ns, mut until) = (Parts::default(), 0, i64::MIN);
         for (at, lock) in self.locks.iter().enumerate().skip(from).take_while(|(_, lock)| lock.end < production.end) {
             if lock.thread != production.thread || lock.start < until {
-        work[Kind::Cpu as usize] = (work[Kind::Cpu as usize] - self.prepares(made, production)).max(0.0);
                 continue;
             }
             until = self.release(at).unwrap_or(lock.end + self.usual_hold).min(production.end);

@@ -4,7 +4,7 @@ use dlio_schemas::evidence::Counters;
 use serde::{Deserialize, Serialize};
 
 use super::parts::{Part, Parts};
-use super::timeline::{Object, Step, StepKind, ThreadPart};
+use super::timeline::{Object, OpenedFile, Step, StepKind, ThreadPart};
 use crate::batch::Usage;
 use crate::summary::time::intervals::Interval;
 use crate::summary::tree::LaneId;
@@ -35,6 +35,8 @@ pub struct Thread {
     pub written_ns: i64,
     /// Files that it made.
     pub files_made: usize,
+    /// Files that it opened first after sleeps, in order of time.
+    pub opened: Vec<OpenedFile>,
     /// `true` if the kernel's counters show its CPU time.
     pub is_counted: bool,
     /// Page faults of its work on mapped files; `None` if the trace has no counters of the kernel.
@@ -115,6 +117,7 @@ impl Thread {
             stored_ns: part.stored_ns,
             written_ns: part.written_ns,
             files_made: part.made_files.len(),
+            opened: part.opened,
         }
         .divided(&part.usage)
     }

@@ -135,13 +135,21 @@ pub enum FileMade {
     Renamed(u64),
 }
 
+/// The first file that a thread opened to read it after it had slept.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenedFile {
+    pub ts: i64,
+    pub object: u64,
+}
+
 /// The parts of one thread's timeline.
 #[derive(Default, Debug)]
 pub struct ThreadPart {
     pub steps: Vec<Step>,
-    /// Files that it made, and the directories of the missing files that it looked for, by object.
+    /// Files that it made, and the directories of the missing files that it looked for, or slept before it opened them, by object.
     pub made_files: Vec<MadeFile>,
     pub missing_in: Vec<(u64, u64)>,
+    pub opened: Vec<OpenedFile>,
     pub usage: Vec<Usage>,
     /// Spans in which it waits for its next batch.
     pub fetches: Vec<Interval>,
@@ -177,6 +185,8 @@ pub struct TimelinePart {
     missing: u64,
     awaited: u64,
     missing_file: u32,
+    /// `true` if the thread slept since it opened a file.
+    has_slept: bool,
     /// Number of steps before this part, and the end of the last step in it.
     before: usize,
     stepped: i64,
@@ -210,6 +220,7 @@ impl TimelinePart {
         self.memory_from = None;
         self.is_refused = false;
         (self.missing, self.awaited) = (0, 0);
+        self.has_slept = false;
     }
 
     /// Adds a call on a stored file, or on batch shared memory; `makes` is `true` if it allocates that memory, which is
@@ -275,6 +286,23 @@ impl TimelinePart {
         }
     }
 
+    /// Returns `true` if the thread slept since it last opened a file.
+    #[inline(always)]
+    pub fn has_slept(&self) -> bool {
+        self.has_slept
+    }
+
+    /// Notes that a call opened a file to read it, for the first time since the thread slept: by the hashes of its name and of its
+    /// directory.
+    pub fn opened_file(&mut self, ts: i64, hash: u64, folder: u64) {
+        self.has_slept = false;
+        let thread = &mut self.threads[self.at].1;
+        if thread.opened.len() < MADE_MAX && thread.missing_in.len() < MADE_MAX {
+            thread.opened.push(OpenedFile { ts, object: file_object(hash) });
+            thread.missing_in.push((file_object(hash), folder));
+        }
+    }
+
     /// Notes that a call made a file.
     pub fn made_file(&mut self, ts: i64, file: FileMade) {
         let made = &mut self.threads[self.at].1.made_files;
@@ -306,7 +334,7 @@ impl TimelinePart {
     fn object_of_step(&mut self, step: &Step) -> Object {
         match step.kind {
             StepKind::Edge => return step.object,
-            StepKind::Sleep => self.awaited = std::mem::take(&mut self.missing),
+            StepKind::Sleep => (self.awaited, self.has_slept) = (std::mem::take(&mut self.missing), true),
             _ => (self.missing, self.awaited) = (0, 0),
         }
         let is_look = step.kind == StepKind::Sleep && self.awaited != 0;
@@ -487,6 +515,7 @@ impl Timelines {
             thread.sent.append(&mut piece.sent);
             thread.made_files.append(&mut piece.made_files);
             thread.missing_in.append(&mut piece.missing_in);
+            thread.opened.append(&mut piece.opened);
             thread.reads.append(&mut piece.reads);
             thread.stored_ns += piece.stored_ns;
             thread.written_ns += piece.written_ns;

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::explain::Explainer;
 use super::family::{Act, Family, Killed};
+use super::loaders::Loaders;
 use super::parts::{Part, Parts};
 use super::pipeline::{Trained, pipeline};
 use super::thread::Faults;
@@ -102,6 +103,9 @@ pub struct TrainerWaits {
     /// Waits of its process for files that did not exist yet, during the training.
     #[serde(default)]
     pub file_waits: u64,
+    /// The longest time, over the processes of its readers, in which one waited for files while it waited for data.
+    #[serde(default)]
+    pub reader_file_wait_ns: i64,
     /// `true` if its makers are processes below it, or threads that read at least as much as it does itself.
     #[serde(default)]
     pub is_supplied: bool,
@@ -123,6 +127,9 @@ pub struct TrainerWaits {
     /// Its readers, as calls show them, also those that it never waited for.
     #[serde(default)]
     pub readers: Vec<LaneId>,
+    /// The loaders that they belong to.
+    #[serde(default)]
+    pub loaders: Loaders,
 }
 
 impl TrainerWaits {
@@ -271,7 +278,9 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
         waits.faults = makers.filter_map(|maker| family.threads[maker].faults).reduce(|a, b| a + b);
         let file_waits = family.file_waits(waits.lane.proc);
         waits.file_waits = file_waits.filter(|step| step.start < waits.to && step.end > waits.from).count() as u64;
+        waits.reader_file_wait_ns = reader_file_wait_ns(&family, waits);
         waits.is_supplied = is_supplied(&family, waits);
+        waits.loaders = family.thread_of(waits.lane).map(|own| Loaders::of(&family, own)).unwrap_or_default();
         waits.outside = outside(&family, waits);
         waits.before = before(&family, waits);
     }
@@ -324,6 +333,14 @@ fn before(family: &Family, trainer: &TrainerWaits) -> Parts {
     let thread = family.thread_of(trainer.lane).map(|thread| &family.threads[thread]);
     let did = thread.map(|thread| thread.composition(thread.born, trainer.from)).unwrap_or_default();
     did.relabel(Part::Idle, Part::Unknown)
+}
+
+fn reader_file_wait_ns(family: &Family, waits: &TrainerWaits) -> i64 {
+    let data = waits.waits.iter().filter(|wait| wait.kind == WaitKind::Data);
+    let within: Vec<Interval> = data.map(|wait| Interval { start: wait.start, end: wait.end }).collect();
+    let lanes = waits.makers().into_keys().chain(waits.readers.iter().copied());
+    let procs: BTreeSet<u32> = lanes.map(|lane| lane.proc).filter(|proc| *proc != waits.lane.proc).collect();
+    procs.into_iter().map(|proc| family.file_wait_ns(proc, &within)).max().unwrap_or(0)
 }
 
 fn is_supplied(family: &Family, waits: &TrainerWaits) -> bool {
@@ -481,6 +498,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
             outside,
             before,
             file_waits: 0,
+            reader_file_wait_ns: 0,
             is_supplied,
             faults,
             requests: Vec::new(),
@@ -488,6 +506,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
             own_fetch_ns: 0,
             generations: 0,
             readers,
+            loaders: Loaders::default(),
         }
     }
 }

@@ -561,6 +561,114 @@ fn a_file_that_another_program_makes_is_a_message_of_that_program() {
     assert_eq!(only(&found).parts(WaitKind::Data).get(Part::Unknown), 240 * MS);
 }
 
+/// Returns the waits of a thread that sleeps three times in a row before it opens a file, which another one names after so many
+/// milliseconds of the 30 ms of sleep.
+fn sleeps_before_opens(named_after: i64) -> Waits {
+    let (mut sleeper, mut makes) = (TimelinePart::default(), TimelinePart::default());
+    sleeper.begin(TRAINER, 0);
+    makes.begin(LaneId { proc: 3, tid: 4 }, 0);
+    for i in 0..8 {
+        for at in [40 * i, 40 * i + 10, 40 * i + 20] {
+            sleeper.step(Step { amount: 0, ..step(StepKind::Sleep, Object::default(), at, at + 10) });
+        }
+        assert!(sleeper.has_slept());
+        sleeper.opened_file((40 * i + 31) * MS, 5, 77);
+        assert!(!sleeper.has_slept());
+        let named = 40 * i + named_after;
+        makes.file_call(Interval { start: (named - 4) * MS, end: (named - 1) * MS }, (false, false));
+        makes.step(step(StepKind::Edge, Object::default(), named - 1, named - 1));
+        makes.made_file(named * MS, FileMade::Renamed(77));
+    }
+    let mut all = Timelines::default();
+    [sleeper, makes].into_iter().for_each(|part| all.take(part));
+    let lane = LaneId { proc: 1, tid: 2 };
+    let part = ThreadPart { steps: vec![step(StepKind::Give, PIPE, 0, 0)], ..ThreadPart::default() };
+    all.threads.insert(lane, part);
+    let process = |pid, ppid| Process { pid, ppid, ..Process::default() };
+    explained(all, &[process(1, None), process(2, Some(1)), process(3, Some(1)), process(4, None)])
+}
+
+#[test]
+fn sleeps_until_another_thread_names_the_file_that_is_opened_next_are_a_wait_for_it() {
+    let found = sleeps_before_opens(28);
+    let trainer = only(&found);
+    assert_eq!(trainer.ns(WaitKind::Data), 240 * MS);
+    assert_eq!(trainer.makers().into_keys().collect::<Vec<_>>(), [LaneId { proc: 3, tid: 4 }]);
+    // A file that was there before the last sleep is not what the thread slept for.
+    assert!(sleeps_before_opens(8).trainers.is_empty());
+}
+
+/// A shell copies files and renames them with programs; the trainer looks for each.
+#[test]
+fn a_shell_that_waits_for_programs_makes_what_they_make() {
+    let program = |pid, ppid, name: &str| Process {
+        pid,
+        ppid: Some(ppid),
+        program: Some(name.into()),
+        command: Some(format!("{name} file")),
+        ..Process::default()
+    };
+    let mut processes = vec![Process { program: Some("python3".into()), ..program(1, 0, "python3") }];
+    processes[0].ppid = None;
+    processes.extend([program(2, 1, "python3"), program(3, 1, "sh")]);
+    let (mut all, mut shell) = (Timelines::default(), Vec::new());
+    all.take(looks_for_files(TRAINER, 5));
+    for i in 0..8 {
+        let (copies, renames) = (10 + 2 * i as i32, 11 + 2 * i as i32);
+        let lane = |pid: i32| LaneId { proc: pid as u32 - 7, tid: pid };
+        processes.extend([program(copies, 3, "cp"), program(renames, 3, "mv")]);
+        let mut copy = TimelinePart::default();
+        copy.begin(lane(copies), (40 * i + 1) * MS);
+        copy.file_call(Interval { start: (40 * i + 1) * MS, end: (40 * i + 24) * MS }, (false, false));
+        copy.step(step(StepKind::Edge, Object::default(), 40 * i + 25, 40 * i + 25));
+        let mut rename = TimelinePart::default();
+        rename.begin(lane(renames), (40 * i + 26) * MS);
+        rename.step(step(StepKind::Edge, Object::default(), 40 * i + 27, 40 * i + 27));
+        rename.made_file((40 * i + 28) * MS, FileMade::Renamed(77));
+        [copy, rename].into_iter().for_each(|part| all.take(part));
+        shell.push(Step { amount: copies as i64, ..step(StepKind::Child, Object::default(), 40 * i + 1, 40 * i + 25) });
+    }
+    all.threads
+        .insert(LaneId { proc: 2, tid: 3 }, ThreadPart { steps: shell, first: Some(0), ..ThreadPart::default() });
+    let part = ThreadPart { steps: vec![step(StepKind::Give, PIPE, 0, 0)], ..ThreadPart::default() };
+    all.threads.insert(LaneId { proc: 1, tid: 2 }, part);
+    let found = explained(all, &processes);
+    let parts = only(&found).parts(WaitKind::Data);
+    assert_eq!(parts.largest(), Part::Storage, "{parts:?}");
+    assert!(parts.get(Part::Child) < parts.sum() / 4, "{parts:?}");
+}
+
+/// Returns the waits for a reader that works for 300 ms on its first item and for 20 ms on each other one, with a CPU or with
+/// storage, except that the fourth item takes `large` ms.
+fn first_item(on_cpu: bool, large: i64) -> Waits {
+    let asks = Object { id: 8, network: false };
+    let (mut own, mut made, mut usage) = (vec![step(StepKind::Give, asks, 0, 0)], Vec::new(), Vec::new());
+    let mut at = 0;
+    for i in 0..8 {
+        let works = [300, 20, 20, large, 20, 20, 20, 20][i];
+        let storage = if on_cpu { 0 } else { works * MS };
+        let from = if i == 0 { 0 } else { at + 10 };
+        made.push(step(StepKind::Take, asks, at, at));
+        at += works;
+        made.push(Step { storage, ..step(StepKind::Give, PIPE, at, at) });
+        let cpu_us = if on_cpu { works as u64 * 1_000 } else { 0 };
+        let counters = Counters { cpu_us, run_delay_us: Some(0), ..Counters::default() };
+        usage.push(Usage { ts: at * MS, counters });
+        own.push(step(StepKind::Take, PIPE, from, at));
+        own.push(step(StepKind::Give, asks, at, at));
+    }
+    waits(vec![(TRAINER, own, vec![]), (READER, made, usage)])
+}
+
+#[test]
+fn a_reader_that_computes_more_for_its_first_item_only_prepares() {
+    let start = |found: &Waits| only(found).parts(WaitKind::Data).get(Part::Start);
+    assert_eq!(start(&first_item(true, 20)) / MS, 280);
+    // A cold cache is no start, nor is an item that is larger than others.
+    assert_eq!(start(&first_item(false, 20)), 0);
+    assert_eq!(start(&first_item(true, 200)), 0);
+}
+
 #[test]
 fn an_object_at_which_two_threads_wake_each_other_is_a_lock() {
     let reader = LaneId { proc: 0, tid: 9 };
