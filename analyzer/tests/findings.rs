@@ -12,6 +12,7 @@ use dlio_analyzer::findings::rules::RULES;
 use dlio_analyzer::findings::{conclude as judge_all, judge};
 use dlio_analyzer::summary::report::Summary;
 use dlio_analyzer::summary::report::allocation::UntracedProgram;
+use dlio_analyzer::summary::report::findings::{Severity, State};
 use dlio_analyzer::summary::report::headline::{Level, conclude};
 use dlio_analyzer::summary::report::screen::Page;
 use dlio_analyzer::summary::waits::parts::{Part, Parts};
@@ -962,6 +963,19 @@ fn slow_reader_is_found_across_restarts() {
     let rule = finding(&slow, "slow-worker");
     assert_eq!(rule["state"], "fired", "{rule}");
     assert!(rule["says"].as_str().unwrap().starts_with("reader 3 of 3 (started 4 times) was busy "), "{rule}");
+    // All readers read the same amount.
+    let remedy = |summary: &Summary| {
+        let found = judge(summary, &Limits::default());
+        found.into_iter().find(|finding| finding.id == "slow-worker").unwrap().remedy
+    };
+    let mut summary: Summary = serde_json::from_value(slow.clone()).unwrap();
+    let even = remedy(&summary);
+    assert!(even.contains("reads no more bytes than the others") && !even.contains("equally large"), "{even}");
+    summary.training[0].readers.iter_mut().filter(|reader| reader.pid % 10 == 2).for_each(|it| it.bytes_read *= 2);
+    let uneven = remedy(&summary);
+    assert!(uneven.contains("shard by bytes") && uneven.contains("as they become ready"), "{uneven}");
+    summary.training[0].loading.out_of_order = true;
+    assert!(!remedy(&summary).contains("as they become ready"), "{}", remedy(&summary));
     assert_eq!(finding(&found("even-anew", false), "slow-worker")["state"], "quiet");
 }
 
@@ -1010,6 +1024,53 @@ fn restarted_readers_cost_their_start_waits() {
     summary.training[0].causes = Some(Parts::of(Part::Start, trained * 8 / 10));
     let (waited, state) = share(&summary);
     assert!((waited - 0.6).abs() < 0.01 && state == "fired", "{waited} {state}");
+    // A fork is no slower than a fork server.
+    let remedy = |summary: &Summary| judged(summary).into_iter().find(|it| it.id == "workers-restart").unwrap().remedy;
+    assert!(remedy(&summary).contains("import in the main program"), "{}", remedy(&summary));
+    summary.training[0].loading.forks_readers = false;
+    assert!(!remedy(&summary).contains("forked"), "{}", remedy(&summary));
+}
+
+/// Returns the report on a scenario.
+fn report_on(scenario: &str) -> Value {
+    let (name, processes, _) = scenarios().into_iter().find(|(name, ..)| *name == scenario).unwrap();
+    report(&written(&format!("{name}-changed"), processes), &[])
+}
+
+#[test]
+fn no_other_reads_help_under_an_io_limit() {
+    let mut summary: Summary = serde_json::from_value(report_on("limited-device")).unwrap();
+    let mut other = summary.findings.iter_mut().find(|finding| finding.id == "small-reads");
+    let other = other.as_mut().unwrap();
+    (other.state, other.severity, other.worth_ns) = (State::Fired, Some(Severity::Warning), Some(i64::MAX));
+    other.remedy = "read a sample in one call".into();
+    let next = |summary: &mut Summary| {
+        let mut headline = std::mem::take(&mut summary.headline);
+        headline.recommend(summary);
+        summary.headline = headline;
+        summary.headline.next.clone().unwrap()
+    };
+    assert!(next(&mut summary).starts_with("raise the I/O limit"), "{}", next(&mut summary));
+    summary.findings.iter_mut().find(|finding| finding.id == "io-limit").unwrap().state = State::Quiet;
+    assert!(next(&mut summary).starts_with("read a sample in one call"), "{}", next(&mut summary));
+}
+
+#[test]
+fn a_device_is_named_only_if_it_has_the_files_that_took_the_time() {
+    let found = report_on("idle-device");
+    let state = |found: &Value| {
+        let summary: Summary = serde_json::from_value(found.clone()).unwrap();
+        judge(&summary, &Limits::default()).into_iter().find(|it| it.id == "slow-but-idle-device").unwrap().state
+    };
+    assert_eq!(state(&found), State::Fired);
+    let mut elsewhere = found.clone();
+    let folders = elsewhere["directories"].as_array_mut().unwrap();
+    let mut other = folders[0].clone();
+    other["directory"] = "/elsewhere".into();
+    other["bytes_read"] = (other["bytes_read"].as_u64().unwrap() / 2).into();
+    other["time_ns"] = (other["time_ns"].as_u64().unwrap() * 100).into();
+    folders.push(other);
+    assert_eq!(state(&elsewhere), State::Unknown);
 }
 
 /// Returns trainers of two ranks that wait for half of 10 s.

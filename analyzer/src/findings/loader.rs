@@ -94,7 +94,9 @@ fn starts(group: &RankGroup) -> Vec<Vec<&ReaderUse>> {
         let longer = life(reader).max(life(first));
         let together = reader.last_ts.min(first.last_ts) - reader.first_ts;
         let apart = reader.first_ts - last.first_ts;
-        2 * together >= longer.max(1) && apart <= BIRTHS_APART_NS.min(longer / BIRTHS_APART_OF_LIFE)
+        // The workers of one PyTorch loader share a pipe.
+        let is_other = group.torch && reader.channel.zip(first.channel).is_some_and(|(own, other)| own != other);
+        !is_other && 2 * together >= longer.max(1) && apart <= BIRTHS_APART_NS.min(longer / BIRTHS_APART_OF_LIFE)
     };
     let mut starts: Vec<Vec<&ReaderUse>> = Vec::new();
     for reader in readers {

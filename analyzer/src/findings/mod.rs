@@ -334,6 +334,10 @@ fn replayed(case: &Case, other: Option<&str>) -> Option<Replayed> {
     let crowded: &[&str] = &["decode="];
     let remedies = if case.rule == "loader-capacity" && other.is_some() { crowded } else { remedies };
     let replay = case.summary.what_if.as_ref()?;
+    // No replayed change makes the files of one reader as fast as those of the others.
+    if case.rule == "slow-worker" && other.is_some() {
+        return Some(Replayed::AtMostWait(replay.wait_ns));
+    }
     let Some((row, gain)) = replay.best(remedies) else { return Some(Replayed::AtMostWait(replay.wait_ns)) };
     let share = |ns: Option<i64>| 1.0 - ns.unwrap_or(replay.measured_ns) as f64 / replay.measured_ns.max(1) as f64;
     // A faster loader saves at most the whole wait, and a replay may predict a little more.

@@ -261,6 +261,12 @@ impl Proven {
     fn refusal(&self, change: &Change) -> Option<String> {
         let own = &self.measured;
         let cpu = own.work()[Kind::Cpu as usize];
+        if (change.any_order || change.workers.is_some()) && self.has_slow_reader() {
+            return Some(
+                "one reader takes longer for its batches than the others, and no other one may be able to make them"
+                    .into(),
+            );
+        }
         if change.any_order && own.channels > 1 {
             return Some(format!(
                 "batches arrive through {} channels, which may belong to separate loaders: each has an order of its own",
@@ -336,6 +342,22 @@ impl Proven {
             corners.push(Corner { lesser: true, ..first });
         }
         corners
+    }
+
+    /// Returns `true` if one reader takes longer than the others for most of its batches, and not only for some large ones.
+    fn has_slow_reader(&self) -> bool {
+        let mut times = vec![Vec::new(); self.measured.readers()];
+        for batch in self.measured.passes.iter().flat_map(|pass| &pass.batches) {
+            times.get_mut(batch.reader as usize).into_iter().for_each(|times| times.push(batch.made_ns));
+        }
+        let middle = |mut times: Vec<f64>| {
+            times.sort_by(f64::total_cmp);
+            times.get(times.len() / 2).copied()
+        };
+        let mut medians: Vec<f64> = times.into_iter().filter_map(middle).collect();
+        medians.sort_by(f64::total_cmp);
+        let slowest = medians.pop();
+        slowest.zip(middle(medians)).is_some_and(|(slowest, others)| slowest >= SLOW_READER * others)
     }
 
     /// Returns each reader's mean production time relative to the overall mean.
@@ -515,6 +537,9 @@ fn per_reader(pipeline: &Pipeline) -> f64 {
     fresh.map(cost).min_by(f64::total_cmp).unwrap_or(0.0)
 }
 
+/// A reader is slower than the others if half of its batches take this many times as long as half of theirs.
+const SLOW_READER: f64 = 2.0;
+
 /// Share of the time to stop readers that grows with their number at least: they exit in parallel, as far as there are cores.
 const JOIN_PART: f64 = 0.3;
 
@@ -641,6 +666,15 @@ mod tests {
         assert!(any.sure_ns(uneven.measured_ns as i64).unwrap() > 0, "{any:?}");
         let order = Change::parse("order=any").unwrap().order(&uneven);
         assert_eq!((uneven.order, order), (Order::InOrder, Order::Any));
+    }
+
+    #[test]
+    fn batches_of_a_slow_reader_may_be_its_own() {
+        let work = |number: usize| if number.is_multiple_of(2) { 80.0 } else { 4.0 };
+        for change in ["order=any", "workers=4"] {
+            let found = predicted(&pipeline(400, 2, Kind::Fixed, work, 8.0), change);
+            assert!(found.refused.is_some_and(|why| why.contains("one reader takes longer")), "{change}");
+        }
     }
 
     #[test]

@@ -24,9 +24,38 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// Changes to make if batches are taken as they become ready already.
+const ANY_ORDER: &str = "shard by bytes instead of files, make samples equally large; check the slow reader's files";
+
+/// Changes to make if the slow reader reads no more bytes than the others.
+const EVEN: &str = "find out why the slow reader's files take longer, although it reads no more bytes than the others (slower storage, more work per \
+    sample), and spread them over all readers";
+
+/// A reader that reads this many times as many bytes as the others has more data, or larger samples.
+const MORE_BYTES: f64 = 1.25;
+
+/// Returns the change for the slow reader of a trainer, if it is not the default one.
+fn remedy(slow: &Slow) -> Option<&'static str> {
+    match (slow.reads_more, slow.group.loading.out_of_order) {
+        (Some(false), _) => Some(EVEN),
+        (_, true) => Some(ANY_ORDER),
+        (_, false) => None,
+    }
+}
+
+/// A reader of a trainer that is slower than the others.
+struct Slow<'a> {
+    group: &'a RankGroup,
+    /// Its work relative to the median of the others.
+    ratio: f64,
+    name: String,
+    /// Whether it reads more bytes than the others; `None` if the trace does not show what they read.
+    reads_more: Option<bool>,
+}
+
 fn judge(case: &Case) -> Judgement {
     let waited = case.waited();
-    let slowest = case.summary.training.iter().filter_map(slowness).max_by(|a, b| a.0.total_cmp(&b.0));
+    let slowest = case.summary.training.iter().filter_map(slowness).max_by(|a, b| a.ratio.total_cmp(&b.ratio));
     // Steps require spans. If readers are restarted, round-robin order restarts too.
     let of_one = match case.summary.steps.is_empty() || starts_anew(case) {
         true => case.at_least("load", largest_load(case)),
@@ -35,17 +64,20 @@ fn judge(case: &Case) -> Judgement {
     let measures = vec![
         case.at_least("wait", waited.as_ref().map(Waited::share_at_work)),
         of_one,
-        case.at_least("busy", slowest.as_ref().map(|(ratio, _)| *ratio)),
+        case.at_least("busy", slowest.as_ref().map(|slow| slow.ratio)),
     ];
     let decide = "record waits for batches of two or more readers; with spans, of 2 to 16 that take turns";
-    let Some((ratio, name)) = slowest else { return Judgement { measures, decide, ..Judgement::default() } };
+    let Some(slow) = slowest else { return Judgement { measures, decide, ..Judgement::default() } };
     Judgement {
         measures,
         says: format!(
-            "{name} was busy {} times as long as the other readers, and {} waited for its turn",
-            Unit::Ratio.text(ratio),
-            case.loop_name()
+            "{} was busy {} times as long as the other readers, and {} waited for {}",
+            slow.name,
+            Unit::Ratio.text(slow.ratio),
+            case.loop_name(),
+            if slow.group.loading.out_of_order { "it" } else { "its turn" }
         ),
+        remedy: remedy(&slow),
         evidence: busiest(case),
         worth: waited.map(|waited| waited.worth_at_work()),
         decide,
@@ -53,20 +85,24 @@ fn judge(case: &Case) -> Judgement {
     }
 }
 
-/// Returns the ratio between the busiest reader's work and the median of the other readers of its loader, and its name.
+/// Returns the busiest reader of a trainer, with the ratio between its work and the median of the other readers of its loader.
 /// It counts work during the wait if that is known.
-fn slowness(group: &RankGroup) -> Option<(f64, String)> {
+fn slowness(group: &RankGroup) -> Option<Slow<'_>> {
     let readers = numbered(group);
     let (at, busiest) = (0..).zip(&readers).max_by_key(|(_, reader)| reader.busy_ns)?;
-    let others = (0..).zip(&readers).filter(|(other, _)| *other != at);
-    let others = median(others.map(|(_, reader)| reader.busy_ns as f64).collect())?;
-    let ratio = busiest.busy_ns as f64 / others.max(1.0);
+    let of_others = |of: &dyn Fn(&Numbered) -> f64| {
+        let others = (0..).zip(&readers).filter(|(other, _)| *other != at);
+        median(others.map(|(_, reader)| of(reader)).collect())
+    };
+    let ratio = busiest.busy_ns as f64 / of_others(&|reader| reader.busy_ns as f64)?.max(1.0);
     // Also compare total work: during the wait alone, a reader may be busy by chance.
     let whole = |numbered: &Numbered| numbered.readers.iter().map(|reader| busy_ns(reader)).sum::<i64>() as f64;
-    let others = (0..).zip(&readers).filter(|(other, _)| *other != at).map(|(_, reader)| whole(reader));
-    let in_all = whole(busiest) / median(others.collect())?.max(1.0);
-    let ratio = ratio.min(in_all);
-    (busiest.busy_ns > 0).then(|| (ratio, called(busiest, at + 1, readers.len())))
+    let in_all = whole(busiest) / of_others(&whole)?.max(1.0);
+    let read = |numbered: &Numbered| numbered.readers.iter().map(|reader| reader.bytes_read).sum::<u64>() as f64;
+    let (own, others) = (read(busiest), of_others(&read)?);
+    let reads_more = (own.min(others) > 0.0).then_some(own >= MORE_BYTES * others);
+    let name = called(busiest, at + 1, readers.len());
+    (busiest.busy_ns > 0).then_some(Slow { group, ratio: ratio.min(in_all), name, reads_more })
 }
 
 /// Returns a name such as `worker 1 (201)`, or `reader 2 of 4 (started 3 times)` for restarted readers.

@@ -2,7 +2,7 @@
 
 use super::super::loader::is_own;
 use super::super::{COMPARE, Cost, Group, Rule};
-use crate::findings::rule_context::{Case, Judgement, Worth, named, part};
+use crate::findings::rule_context::{Case, Judgement, Worth, in_words, named, part};
 use crate::summary::figures::units::time;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::training::RankGroup;
@@ -23,6 +23,12 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// Changes to make if readers are forks of the main program.
+const FORKED: &str =
+    "keep readers from one epoch to the next; import in the main program what they import (they are forked from it)";
+const FORKED_TORCH: &str =
+    "set persistent_workers=True; import in the main program what workers import (they are forked from it)";
+
 fn judge(case: &Case) -> Judgement {
     let groups = || case.summary.training.iter().filter(|group| !group.readers.is_empty());
     let found: Vec<_> = groups().map(|group| (group, costs(group, restarts(group)))).collect();
@@ -30,6 +36,7 @@ fn judge(case: &Case) -> Judgement {
     let gaps: i64 = found.iter().map(|(_, (_, gap))| *gap).sum();
     let trained: i64 = groups().map(|group| group.trained_ns).sum();
     let share = part(gaps as f64, trained as f64).filter(|_| most.is_some());
+    let are_forked = !found.is_empty() && found.iter().all(|(group, _)| group.loading.forks_readers);
     let row = |(group, (number, gap)): &(&RankGroup, (u64, i64))| {
         format!("{}: {number} times, {} in all", named(group), time(*gap as f64))
     };
@@ -42,6 +49,7 @@ fn judge(case: &Case) -> Judgement {
             Unit::Share.text(share.unwrap_or(0.0))
         ),
         evidence: found.iter().map(row).collect(),
+        remedy: are_forked.then(|| in_words(case.summary, FORKED, FORKED_TORCH)),
         worth: Some(Worth { ns: gaps / found.len().max(1) as i64, exposed: true }),
         decide: "record a trace with a trainer and its readers",
         ..Judgement::default()

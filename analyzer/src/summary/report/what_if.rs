@@ -131,6 +131,9 @@ fn pipeline(analysis: &Analysis, trace: &Trace, groups: &[RankGroup]) -> Result<
     if trace.catalog.hosts().iter().any(|host| host.clock_spread_ns > CLOCK_NS) {
         return Err("the host's clock was set while the training ran".into());
     }
+    if group.torch && group.loading.mixes_loaders {
+        return Err("several loaders are used at the same time: what one of them delivers depends on the others".into());
+    }
     let waits = &analysis.measured.waits;
     if waits.is_cut {
         return Err("the training has more waits and messages than are kept in memory".into());
@@ -228,9 +231,6 @@ pub fn is_crowded(summary: &Summary) -> bool {
     summary.findings.iter().any(|finding| finding.id == FEWER_READERS && is_one(finding.state))
 }
 
-/// Returns the rows to advise, the surest gain first: they certainly help, speed up a cause of the wait, and contradict
-/// no finding.
-pub fn advisable(summary: &Summary) -> Vec<&Prediction> {
 /// The rule on the I/O limit of a control group.
 pub const LIMITED: &str = "io-limit";
 
@@ -239,6 +239,9 @@ pub fn is_limited(summary: &Summary) -> bool {
     summary.findings.iter().any(|finding| finding.id == LIMITED && finding.fired())
 }
 
+/// Returns the rows to advise, the surest gain first: they certainly help, speed up a cause of the wait, and contradict
+/// no finding.
+pub fn advisable(summary: &Summary) -> Vec<&Prediction> {
     let Some(replay) = &summary.what_if else { return Vec::new() };
     let causes = causes(&told(&summary.training));
     let is_cause = |parts: &[Part]| {
@@ -247,10 +250,10 @@ pub fn is_limited(summary: &Summary) -> bool {
     };
     let lacked = |causes: &Parts| causes.get(Part::NoCpu) as f64 >= LACKED_CPUS * causes.sum() as f64;
     let is_short_of_cpus = causes.as_ref().is_some_and(lacked);
+    let is_limited = is_limited(summary);
     let helps = |row: &&Prediction| {
         let is_sure = row.change != NO_WAIT && row.sure_ns(replay.measured_ns).is_some_and(|sure| sure > 0);
         is_sure
-    let is_limited = is_limited(summary);
             && match row.change.split_once('=').map_or("", |(name, _)| name) {
                 "decode" => is_cause(&[Part::Cpu, Part::NoCpu, Part::Gil]),
                 "storage" => is_cause(&[Part::Storage, Part::PageFaults]),
