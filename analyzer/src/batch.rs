@@ -130,6 +130,8 @@ pub struct Batch {
     pub args: Vec<Arg>,
     /// Rows whose bytes came from another file, and the number of that file.
     pub sources: Vec<(u32, u32)>,
+    /// Rows that sent a file into a pipe or socket, and the number of that, in order of rows.
+    pub sent: Vec<(u32, u32)>,
     /// In order of rows.
     pub wakes: Vec<Wake>,
     /// In order of time.
@@ -194,6 +196,7 @@ impl Batch {
         self.each(Vec::clear, Vec::clear, Vec::clear, Vec::clear);
         self.args.clear();
         self.sources.clear();
+        self.sent.clear();
         self.wakes.clear();
         self.usage.clear();
         (self.lost, self.aggregated) = (0, 0);
@@ -287,8 +290,10 @@ impl Batch {
             .collect();
         self.args.retain(|arg| keep[arg.row as usize]);
         self.args.iter_mut().for_each(|arg| arg.row = rows[arg.row as usize]);
-        self.sources.retain(|(row, _)| keep[*row as usize]);
-        self.sources.iter_mut().for_each(|(row, _)| *row = rows[*row as usize]);
+        for pairs in [&mut self.sources, &mut self.sent] {
+            pairs.retain(|(row, _)| keep[*row as usize]);
+            pairs.iter_mut().for_each(|(row, _)| *row = rows[*row as usize]);
+        }
         self.wakes.retain(|wake| keep[wake.row as usize]);
         self.wakes.iter_mut().for_each(|wake| wake.row = rows[wake.row as usize]);
     }

@@ -12,7 +12,7 @@ use super::values::{at, exact, list, number, text};
 use crate::summary::figures::units::{many, time};
 
 /// Causes and the style classes that set their colors.
-const CAUSES: [(&str, &str); 20] = [
+const CAUSES: [(&str, &str); 21] = [
     ("storage", "cause-storage"),
     ("page-faults", "cause-page-faults"),
     ("network", "cause-network"),
@@ -28,6 +28,7 @@ const CAUSES: [(&str, &str); 20] = [
     ("start", "cause-start"),
     ("dead-reader", "cause-dead-reader"),
     ("never-sent", "cause-never-sent"),
+    ("missing-file", "cause-missing-file"),
     ("not-asked", "cause-not-asked"),
     ("outside-calls", "cause-outside-calls"),
     ("gpu", "cause-gpu"),

@@ -20,6 +20,7 @@ pub fn note_source(batch: &mut Batch, place: u32, (source, target): (u32, u32), 
         let value = Value::Text(catalog.text(&catalog.path(target)));
         batch.args.push(Arg { row: place, key: ArgumentKey::SentTo.number(), value });
     }
+    batch.sent.push((place, target));
     let kind = &mut batch.kind[place as usize];
     *kind = catalog.reading(*kind);
     // A column that is not requested is empty.
@@ -46,7 +47,7 @@ mod tests {
         let kinds = catalog.kinds();
         let classes: Vec<_> = batch.kind.iter().map(|kind| kinds[*kind as usize].class).collect();
         assert_eq!((classes, &batch.file[..]), (vec![Class::Read, Class::Write], &[data, copy][..]));
-        assert_eq!(batch.sources, [(1, data)]);
+        assert_eq!((&batch.sources[..], &batch.sent[..]), (&[(1, data)][..], &[(0, socket)][..]));
         let to = catalog.text("<tcp 127.0.0.1:1 127.0.0.1:2>");
         assert_eq!((batch.args.len(), batch.args[0].value.clone()), (1, Value::Text(to)));
     }

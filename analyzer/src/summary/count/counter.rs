@@ -41,6 +41,7 @@ pub struct Counter<'a> {
     in_flight: Vec<Interval>,
     /// Indexes of the next wake in the batch, and of the next counters.
     wake: usize,
+    sent: usize,
     usage: usize,
     /// Passes through files in the current batch.
     passes: Passes,
@@ -91,6 +92,7 @@ impl<'a> Counter<'a> {
             timelines: TimelinePart::default(),
             in_flight: Vec::new(),
             wake: 0,
+            sent: 0,
             usage: 0,
             passes: Passes::default(),
             saves: Saves::default(),
@@ -141,7 +143,7 @@ impl<'a> Counter<'a> {
             self.kinds.extend(kinds.iter().zip(categories).map(|(kind, category)| KindTraits::of(kind, category)));
             lengthen(&mut self.counted.kinds, 2 * self.kinds.len());
         }
-        let source = batch.sources.iter().map(|(_, file)| *file as usize).max().unwrap_or(0);
+        let source = batch.sources.iter().chain(&batch.sent).map(|(_, file)| *file as usize).max().unwrap_or(0);
         if largest(&batch.file).max(source) >= self.files.len() {
             let paths = self.catalog.files_from(self.files.len());
             self.files.extend(paths.iter().map(|path| FileTraits::of(path)));
@@ -170,7 +172,7 @@ impl Consumer for Counter<'_> {
         self.see_moves(batch);
         let first = batch.ts.iter().copied().min();
         self.timelines.begin(self.lane_id, first.unwrap_or(i64::MAX));
-        (self.wake, self.usage) = (0, 0);
+        (self.wake, self.sent, self.usage) = (0, 0, 0);
         self.saves.interrupt();
         self.data_sets.begin();
         self.mpi_files.begin();
@@ -428,6 +430,7 @@ impl Counter<'_> {
             // Opening and closing a file that is only written, and syncing it, is a part of writing it.
             let writes = traits.class == Class::Write || !file.hand_over && self.puts(traits, batch.file[i]);
             self.timelines.file_call(interval, (file.hand_over, traits.sizes || writes));
+            self.sends_file(batch, i, (interval, moved));
             self.refused_lock(batch, i, traits);
             self.look_for_file(batch, i, traits, file.hash);
         } else if traits.next_batch {
@@ -445,6 +448,26 @@ impl Counter<'_> {
             self.counted.file_locks.step(kind, batch.file[i], interval.end - interval.start);
             self.refused_lock(batch, i, traits);
         }
+    }
+
+    /// Adds the message that a call made of a file: it ends when the call does, which read the file until then.
+    #[inline(always)]
+    fn sends_file(&mut self, batch: &Batch, i: usize, (interval, moved): (Interval, u64)) {
+        while batch.sent.get(self.sent).is_some_and(|(row, _)| (*row as usize) < i) {
+            self.sent += 1;
+        }
+        let Some(&(_, target)) = batch.sent.get(self.sent).filter(|(row, _)| *row as usize == i && moved > 0) else {
+            return;
+        };
+        self.timelines.step(Step {
+            start: interval.end,
+            end: interval.end,
+            kind: StepKind::Give,
+            object: self.files[target as usize].object,
+            woken: interval.end - interval.start,
+            amount: moved as i64,
+            ..Step::NOTHING
+        });
     }
 
     #[inline(always)]
@@ -516,7 +539,9 @@ impl Counter<'_> {
         if let Some(wake) = batch.wakes.get(self.wake).filter(|wake| wake.row as usize == i) {
             match kind {
                 StepKind::Connect | StepKind::Accept | StepKind::Pair => {
-                    self.timelines.peer(interval.start, kind, step.object, (wake.object, wake.waker));
+                    // A thread may wait for a connection before it is requested.
+                    let at = if kind == StepKind::Accept { interval.end } else { interval.start };
+                    self.timelines.peer(at, kind, step.object, (wake.object, wake.waker));
                 }
                 StepKind::Child => {
                     let child = Child::unpack(wake.object as i64);

@@ -68,6 +68,7 @@ pub(super) fn label(part: Part, reads_itself: bool) -> &'static str {
         Part::Start => "reader start-up and shutdown",
         Part::Dead => "readers that had ended",
         Part::NeverSent => "a reader that hung",
+        Part::NoFile => "files that did not exist yet",
         Part::NotAsked => "readers that were idle because no batch was requested",
         Part::Device => "readers that waited for a GPU",
         Part::Hidden => "waits while the GPU computed",
@@ -122,6 +123,9 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
             "The reader that had to make this batch was alive, but ended no call any more until the run ended: it was in a call that did \
              not end, waited for a lock, or computed."
                 .into()
+        }
+        Part::NoFile => {
+            "Readers looked for files that did not exist yet, and slept until they did; the trace does not show which program made them.".into()
         }
         Part::NotAsked => "Readers were idle until a batch was requested: more prefetched batches would help.".into(),
         Part::Device => "Readers waited for work of a GPU, such as decoding on it.".into(),

@@ -238,6 +238,9 @@ impl Bottleneck {
             Bottleneck::GilBound => "read with processes instead of threads",
             Bottleneck::CpuLimited => "give the job more CPUs, or run fewer threads",
             Bottleneck::SleepBound => "find the sleep in the readers: a retry, a poll or a rate limit",
+            Bottleneck::FileWaitBound => {
+                "speed up the program that makes these files, or start it earlier, so that files exist before readers look for them"
+            }
             Bottleneck::SubprocessBound => {
                 "replace the programs that readers start with a library, or keep them running"
             }

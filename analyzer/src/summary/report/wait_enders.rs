@@ -178,6 +178,7 @@ fn doing(part: Part) -> &'static str {
         Part::Start => "starting",
         Part::Dead => "after its end",
         Part::NeverSent => "without any call",
+        Part::NoFile => "waiting for files that did not exist yet",
         Part::NotAsked => "without a request",
         Part::Device => "waiting for a GPU",
         Part::Hidden => "while the GPU computed",

@@ -80,10 +80,13 @@ impl<'f, 'a> Explainer<'f, 'a> {
     /// Returns the input that a relay forwarded; `None` if the thread is not a relay.
     fn relayed(&self, act: Act) -> Option<Act> {
         let thread = &self.family.threads[act.thread];
-        if thread.is_first || act.thread == self.trainer {
+        if act.thread == self.trainer {
             return None;
         }
         let starved = thread.last_starved(act.at);
+        if thread.is_first {
+            return self.piped(act, starved?);
+        }
         let from = starved.map_or(thread.born, |at| thread.steps[at].end);
         let did = thread.composition(from, act.at);
         let given = &thread.steps[thread.steps.partition_point(|step| step.end < act.at)..];
@@ -100,6 +103,18 @@ impl<'f, 'a> Explainer<'f, 'a> {
             // The thread was started for this item, presumably by the main thread of its process.
             None => self.family.first_thread(thread.lane.proc).map(|thread| Act { thread, at: from }),
         }
+    }
+
+    /// Returns the input that a program of a pipeline passed on, such as `cat`: it waited for that input for longer than it
+    /// worked on it.
+    fn piped(&self, act: Act, starved: usize) -> Option<Act> {
+        let family = self.family;
+        let thread = &family.threads[act.thread];
+        let waited = &thread.steps[starved];
+        let Ender::Thread(before) = family.ender(act.thread, starved) else { return None };
+        let is_short = thread.worked(waited.end, act.at) <= waited.end - waited.start;
+        let is_piped = || family.are_in_pipeline(thread.lane.proc, family.threads[before.thread].lane.proc);
+        (is_short && is_piped()).then_some(before)
     }
 
     /// Explains a wait that a thread ended.
@@ -298,17 +313,19 @@ impl<'f, 'a> Explainer<'f, 'a> {
 
     /// Returns the work of a thread, without its waits for input.
     fn work(&self, thread: usize, from: i64, to: i64) -> Parts {
-        let run = self.family.threads[thread].composition(from, to).without(Part::Idle);
+        let family = self.family;
+        let run = family.threads[thread].composition(from, to).without(Part::Idle);
         let run = run + self.work_of_helpers(thread, from, to);
         let serializing = self.serializing(thread, from, to).min(run.get(Part::Cpu));
         let run = run - Parts::of(Part::Cpu, serializing) + Parts::of(Part::HandOver, serializing);
         // A thread that only forwards items serializes them: its CPU time counts as hand-over.
-        let passes_on = self.family.threads[thread].passes_on() || self.sends_for_others(Act { thread, at: to });
+        let passes_on = family.threads[thread].passes_on() || self.sends_for_others(Act { thread, at: to });
         let run =
             if passes_on { run.relabel(Part::Cpu, Part::HandOver).relabel(Part::Lock, Part::HandOver) } else { run };
-        // Work of a child program counts as the program's, unless it reads files.
+        // Work of a child program counts as the program's, unless it reads files. One that lasts is a reader itself.
         let parent = self.family.parents[self.family.threads[thread].lane.proc as usize];
-        match parent.is_some_and(|parent| self.is_program_of(thread, parent)) {
+        let proc = family.threads[thread].lane.proc;
+        match parent.is_some_and(|parent| !family.lasts(proc) && self.is_program_of(thread, parent)) {
             true => [Part::Cpu, Part::OutsideCalls, Part::HandOver]
                 .into_iter()
                 .fold(run, |run, part| run.relabel(part, Part::Child)),
@@ -411,8 +428,11 @@ impl<'f, 'a> Explainer<'f, 'a> {
                 (worked + Parts::of(Part::HandOver, from - by.at), by)
             }
             _ => {
-                let is_timer = ender == Ender::Timer && thread.steps[at].is_timer();
-                let part = if is_timer { Part::Sleep } else { Part::Unknown };
+                let part = match () {
+                    () if is_file_object(thread.steps[at].object.id) => Part::NoFile,
+                    () if ender == Ender::Timer && thread.steps[at].is_timer() => Part::Sleep,
+                    () => Part::Unknown,
+                };
                 (worked + Parts::of(part, from - begins), Act { at: begins, ..act })
             }
         }

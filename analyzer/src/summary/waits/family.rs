@@ -12,7 +12,7 @@ use super::polls;
 use super::thread::{Thread, WAIT_NS};
 use super::timeline::{Collected, Object, OtherEnd, Sent, Step, StepKind, ThreadPart, Timelines};
 use crate::catalog::Process;
-use crate::summary::tree::{LaneId, SPAWNED, above, parents};
+use crate::summary::tree::{LaneId, SPAWNED, above, is_shell, parents};
 
 /// Cause of the end of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +55,15 @@ struct Give {
     start: i64,
     end: i64,
     thread: usize,
+    /// `true` for a file that a call sends while it reads it.
+    reads: bool,
+}
+
+impl Give {
+    /// Returns the act by which a thread made a message that another one had received by a timestamp.
+    fn act(&self, by: i64) -> Act {
+        Act { thread: self.thread, at: if self.reads { self.end.min(by) } else { self.start } }
+    }
 }
 
 /// The threads and processes at both ends of messages.
@@ -70,7 +79,9 @@ impl MessageEnds {
         for (number, thread) in threads.iter().enumerate() {
             let given = thread.steps.iter().filter(|step| matches!(step.kind, StepKind::Give | StepKind::Post));
             for step in given.filter(|step| step.object.id != 0) {
-                let give = Give { start: step.start, end: step.end, thread: number };
+                let reads = step.kind == StepKind::Give && step.woken > 0;
+                let start = if reads { step.start - step.woken } else { step.start };
+                let give = Give { start, end: step.end, thread: number, reads };
                 gives.entry(step.object.id).or_default().push(give);
             }
         }
@@ -111,6 +122,8 @@ pub struct Family<'a> {
     pub communicators: BTreeSet<usize>,
     /// Threads that read files for most of the items that they wait for.
     pub item_readers: BTreeSet<usize>,
+    /// Programs that one process runs, instead of starting one per item.
+    lasting: BTreeSet<u32>,
     /// Processes killed by a signal, as reported to their parents.
     pub killed: Vec<Killed>,
 }
@@ -197,7 +210,7 @@ impl<'a> Family<'a> {
             parent.iter().for_each(|parent| children.entry((*parent, process.pid)).or_default().push(number as u32));
         }
         let (connected, communicators, killed) = (HashMap::default(), BTreeSet::new(), Vec::new());
-        let item_readers = BTreeSet::new();
+        let (item_readers, lasting) = (BTreeSet::new(), lasting_programs(processes, &parents));
         let mut family = Family {
             threads,
             processes,
@@ -210,6 +223,7 @@ impl<'a> Family<'a> {
             takers,
             communicators,
             item_readers,
+            lasting,
             killed,
         };
         family.killed = family.killed_of(&collected, &sent);
@@ -413,16 +427,26 @@ impl<'a> Family<'a> {
         self.gives.get(&object).into_iter().flatten().map(|give| give.thread).collect()
     }
 
+    /// Returns the number of messages that one process received from another one, and their bytes.
+    fn received_from(&self, from: u32, to: u32) -> (usize, i64) {
+        let mut known: BTreeMap<u64, bool> = BTreeMap::new();
+        let takes = self.threads_of(to).flat_map(|thread| self.threads[thread].takes());
+        let its = takes.filter(|step| *known.entry(step.object.id).or_insert_with(|| self.gives(from, step.object.id)));
+        its.fold((0, 0), |(count, bytes), step| (count + 1, bytes + step.amount.max(0)))
+    }
+
+    pub fn bytes_received(&self, from: u32, to: u32) -> i64 {
+        self.received_from(from, to).1
+    }
+
+    /// Returns `true` if calls send the contents of files through an object: its messages are not pickled.
+    pub fn sends_files(&self, object: u64) -> bool {
+        self.gives.get(&object).is_some_and(|gives| gives.iter().any(|give| give.reads))
+    }
+
     /// Returns `true` if a process mainly supplies another one, which sends it little more than requests.
     pub fn supplies(&self, from: u32, to: u32) -> bool {
-        let received = |from: u32, to: u32| {
-            let mut known: BTreeMap<u64, bool> = BTreeMap::new();
-            let takes = self.threads_of(to).flat_map(|thread| self.threads[thread].takes());
-            let its =
-                takes.filter(|step| *known.entry(step.object.id).or_insert_with(|| self.gives(from, step.object.id)));
-            its.fold((0, 0), |(count, bytes), step| (count + 1, bytes + step.amount.max(0)))
-        };
-        let ((count, bytes), (_, back)) = (received(from, to), received(to, from));
+        let ((count, bytes), (_, back)) = (self.received_from(from, to), self.received_from(to, from));
         count >= ASKED_MIN && bytes >= SUPPLY * back
     }
 
@@ -575,7 +599,7 @@ impl<'a> Family<'a> {
         let within = list[from..].iter().take_while(|give| give.start <= end).find(is_other);
         let before =
             || list[from.saturating_sub(UNDER_WAY)..from].iter().rev().find(|give| give.end > start && is_other(give));
-        within.or_else(before).map(|give| Act { thread: give.thread, at: give.start })
+        within.or_else(before).map(|give| give.act(end))
     }
 
     /// Returns the child of a process that had ended by a timestamp.
@@ -690,6 +714,17 @@ impl<'a> Family<'a> {
         self.parents[proc as usize] == Some(parent) && program(proc).is_some_and(|own| Some(own) != program(parent))
     }
 
+    /// Returns `true` if a process runs a program that was started once, not once per item.
+    pub fn lasts(&self, proc: u32) -> bool {
+        self.lasting.contains(&proc)
+    }
+
+    /// Returns `true` if one process started two others that run other programs, as in a pipeline.
+    pub fn are_in_pipeline(&self, one: u32, other: u32) -> bool {
+        let parent = self.parents[one as usize];
+        parent.is_some_and(|parent| self.is_program_of(one, parent) && self.is_program_of(other, parent))
+    }
+
     /// Returns `true` if two processes are different ranks of a job, or may be.
     pub fn are_ranks(&self, one: u32, other: u32) -> bool {
         let [one, other] = [one, other].map(|proc| &self.processes[proc as usize]);
@@ -705,13 +740,22 @@ impl<'a> Family<'a> {
 
     /// Returns `true` if two processes run one program, or one script, with any arguments.
     pub fn are_of_one_program(&self, one: u32, other: u32) -> bool {
+        self.programs_are_equal(one, other) == Some(true)
+    }
+
+    /// Returns `true` if two processes are known to run different programs or scripts.
+    pub fn are_of_two_programs(&self, one: u32, other: u32) -> bool {
+        self.programs_are_equal(one, other) == Some(false)
+    }
+
+    fn programs_are_equal(&self, one: u32, other: u32) -> Option<bool> {
         let words = |proc: u32| {
             let process = self.processes.get(proc as usize)?;
             Some((process.program.as_deref()?, process.command.as_deref()?.split_whitespace().take(2).last()?))
         };
-        let [one, other] = [one, other].map(words);
-        let is_script = one.is_some_and(|(program, _)| program.starts_with("python"));
-        one.zip(other).is_some_and(|(one, other)| one.0 == other.0 && (!is_script || one.1 == other.1))
+        let [one, other] = [words(one)?, words(other)?];
+        let is_script = one.0.starts_with("python");
+        Some(one.0 == other.0 && (!is_script || one.1 == other.1))
     }
 
     /// Returns `true` if a program that a thread's process started sends messages through an object.
@@ -721,7 +765,8 @@ impl<'a> Family<'a> {
             .is_some_and(|give| self.is_program_of(self.threads[give.thread].lane.proc, self.threads[thread].lane.proc))
     }
 
-    /// Finds pieces of the output of programs that a thread's process started: taking them is time of the program.
+    /// Finds pieces of the output of programs that a thread's process started: taking them is time of the program. A program
+    /// that lasts is a thread of work of its own, for which the process waits.
     fn find_output_of_programs(&mut self) {
         for number in 0..self.threads.len() {
             let mut known: HashMap<u64, bool, RandomState> = HashMap::default();
@@ -733,9 +778,18 @@ impl<'a> Family<'a> {
                 let object = step.object.id;
                 is_piece && *known.entry(object).or_insert_with(|| self.is_from_own_program(number, object))
             };
-            let pieces: Vec<_> = (0..thread.steps.len()).filter(is_output).map(|at| (at, Part::Child)).collect();
+            let part = |at: usize| {
+                if self.is_from_lasting(number, thread.steps[at].object.id) { Part::Idle } else { Part::Child }
+            };
+            let pieces: Vec<_> = (0..thread.steps.len()).filter(is_output).map(|at| (at, part(at))).collect();
             self.threads[number].reclassify(&pieces);
         }
+    }
+
+    /// Returns `true` if the program that sends messages through an object to a thread lasts.
+    fn is_from_lasting(&self, thread: usize, object: u64) -> bool {
+        let gives = self.gives.get(&object).into_iter().flatten();
+        gives.map(|give| give.thread).find(|by| *by != thread).is_some_and(|by| self.lasts(self.threads[by].lane.proc))
     }
 
     /// Finds threads that poll: they wait for the message that arrives in the last of their sleeps.
@@ -762,7 +816,7 @@ impl<'a> Family<'a> {
     /// Adds messages that no call sent: threads act on an object for which another thread waits.
     pub(super) fn add_gives(&mut self, object: u64, acts: &[Act]) {
         let gives = self.gives.entry(object).or_default();
-        gives.extend(acts.iter().map(|act| Give { start: act.at, end: act.at, thread: act.thread }));
+        gives.extend(acts.iter().map(|act| Give { start: act.at, end: act.at, thread: act.thread, reads: false }));
         gives.sort_by_key(|give| give.start);
     }
 
@@ -856,6 +910,18 @@ fn computes_more_first(thread: &Thread, from: i64, given: &[i64]) -> i64 {
     if more > PREPARES_NS.max(PREPARES * usual) && first > LARGEST * largest { more } else { 0 }
 }
 
+/// Returns the processes whose program another process, which is not a shell, started only a few times, directly or by a shell.
+fn lasting_programs(processes: &[Process], parents: &[Option<u32>]) -> BTreeSet<u32> {
+    let program = |proc: u32| processes[proc as usize].program.as_deref();
+    let mut started: BTreeMap<(u32, &str), Vec<u32>> = BTreeMap::new();
+    for proc in 0..processes.len() as u32 {
+        let starter = above(parents, proc).into_iter().find(|up| !program(*up).is_some_and(is_shell));
+        let known = starter.zip(program(proc));
+        known.into_iter().for_each(|known| started.entry(known).or_default().push(proc));
+    }
+    started.into_values().filter(|procs| procs.len() < ITEMS_MIN).flatten().collect()
+}
+
 /// Returns `true` if two processes run one program with one command line, as ranks do.
 fn are_alike(one: &Process, other: &Process) -> bool {
     let is_spawned = |process: &Process| process.command.as_deref().is_some_and(|it| it.contains(SPAWNED));
@@ -904,4 +970,19 @@ fn ends(timelines: &Timelines, processes: &[Process]) -> HashMap<u64, u64, Rando
         }
     }
     ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_started_once_lasts_and_one_per_item_does_not() {
+        let process = |program: &str| Process { program: Some(program.into()), ..Process::default() };
+        // Python starts a pipeline, and a shell for each item.
+        let names = ["python", "sh", "xz", "cat", "sh", "gzip", "sh", "gzip", "sh", "gzip"];
+        let parents = [None, Some(0), Some(1), Some(1), Some(0), Some(4), Some(0), Some(6), Some(0), Some(8)];
+        let processes: Vec<Process> = names.into_iter().map(process).collect();
+        assert_eq!(lasting_programs(&processes, &parents), BTreeSet::from([2, 3]));
+    }
 }

@@ -37,6 +37,8 @@ pub enum Part {
     Dead,
     /// The reader that had to make the batch was still alive, but made no call any more until the run ended.
     NeverSent,
+    /// A file did not exist yet, and the trace does not show who made it.
+    NoFile,
     /// Readers were idle until they received a request.
     NotAsked,
     /// Between calls, if the trace has no CPU times: computing, page faults or waiting for a CPU.
@@ -71,6 +73,7 @@ impl Part {
         Part::Start,
         Part::Dead,
         Part::NeverSent,
+        Part::NoFile,
         Part::NotAsked,
         Part::OutsideCalls,
         Part::Device,
@@ -96,6 +99,7 @@ impl Part {
             "start",
             "dead-reader",
             "never-sent",
+            "missing-file",
             "not-asked",
             "outside-calls",
             "gpu",

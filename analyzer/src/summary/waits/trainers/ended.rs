@@ -101,7 +101,8 @@ impl Trainer<'_, '_> {
             }
         }
         let unpickles = self.family.is_python(self.lane().proc);
-        for wait in found.iter_mut().filter(|wait| unpickles && wait.bytes >= LARGE_MESSAGE) {
+        let is_pickled = |wait: &&mut Ended| wait.bytes >= LARGE_MESSAGE && !self.family.sends_files(wait.object.id);
+        for wait in found.iter_mut().filter(|_| unpickles).filter(is_pickled) {
             wait.end = (wait.end + wait.bytes * UNPICKLING_NS_PER_BYTE).min(wait.next.max(wait.end));
         }
         found

@@ -137,7 +137,9 @@ impl Trainer<'_, '_> {
         // A server in the trace would show its work.
         let is_remote =
             by.act().is_none() && kind == WaitKind::Data && step.object.network && wait.parts.get(Part::Unknown) > 0;
-        let parts = if is_remote { Parts::of(Part::Network, step.end - step.start) } else { wait.parts };
+        let is_file = by.act().is_none() && is_file_object(step.object.id);
+        let cause = is_remote.then_some(Part::Network).or(is_file.then_some(Part::NoFile));
+        let parts = cause.map_or(wait.parts, |cause| Parts::of(cause, step.end - step.start));
         Wait { parts, ..wait }
     }
 }

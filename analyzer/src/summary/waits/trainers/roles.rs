@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::family::{Act, Ender};
 use super::super::parts::Part;
-use super::super::timeline::StepKind;
+use super::super::timeline::{Step, StepKind};
 use super::ended::Ended;
 use super::{Trainer, WAITS_MIN, WORK_NS};
 use crate::summary::tree::{LaneId, is_fork_server};
@@ -93,14 +93,42 @@ impl Trainer<'_, '_> {
 
     /// Returns `true` if a maker received its input from the trainer just before the trainer started to wait for it.
     pub(super) fn is_reply(&self, wait: &Ended, maker: Act) -> bool {
-        let thread = &self.family.threads[maker.thread];
         let own = &self.family.threads[self.thread];
         let just = |ts: i64| ts <= wait.end && own.worked(ts, wait.start) < REPLY_NS;
-        match thread.last_starved(maker.at) {
-            Some(at) if just(thread.steps[at].end) => self.leads_back(maker, just),
-            Some(_) => false,
-            None => just(thread.born),
+        let mut act = maker;
+        for _ in 0..HOPS_MAX {
+            let thread = &self.family.threads[act.thread];
+            if let Some(at) = thread.last_starved(act.at) {
+                return just(thread.steps[at].end) && self.leads_back(act, just);
+            }
+            if !just(thread.born) {
+                return false;
+            }
+            // It was started for this item: by the trainer, or by another thread, which may have been asked to.
+            match self.starter(act.thread) {
+                Some(starter) if starter != self.thread => act = Act { thread: starter, at: thread.born },
+                _ => return true,
+            }
         }
+        false
+    }
+
+    /// Returns the thread that started a program, or a thread of a program; `None` for other threads and forks.
+    fn starter(&self, thread: usize) -> Option<usize> {
+        let family = self.family;
+        let (lane, own) = (family.threads[thread].lane, self.lane().proc);
+        let parent = family.parents[lane.proc as usize].filter(|_| lane.proc != own)?;
+        let first = family.first_thread(lane.proc).filter(|_| family.is_program_of(lane.proc, parent))?;
+        if first != thread {
+            return Some(first);
+        }
+        let makes = |step: &Step| {
+            step.kind == StepKind::Fork
+                && step.amount as i32 == family.processes[lane.proc as usize].pid
+                && family.child_made(parent, step.amount as i32, step.start) == Some(thread)
+        };
+        let maker = family.threads_of(parent).find(|&other| family.threads[other].steps.iter().any(makes));
+        maker.or_else(|| family.first_thread(parent).filter(|_| parent != own))
     }
 
     /// Returns `true` if the input of a maker comes from the trainer, directly or through threads that fetch nothing.

@@ -95,6 +95,41 @@ fn a_wait_has_the_composition_of_its_makers_work() {
 }
 
 #[test]
+fn a_file_that_a_call_sends_is_read_until_it_has_arrived() {
+    // The last bytes are still under way when the trainer has its batch.
+    let sends = |i: i64| {
+        let given = step(StepKind::Give, PIPE, 40 * i + 35, 40 * i + 35);
+        Step { woken: 30 * MS, storage: 30 * MS, ..given }
+    };
+    let found = waits(vec![(TRAINER, trainer(), Vec::new()), (READER, (0..5).map(sends).collect(), Vec::new())]);
+    assert_eq!(only(&found).parts(WaitKind::Data).largest(), Part::Storage);
+    assert_eq!(only(&found).makers().into_keys().collect::<Vec<_>>(), [READER]);
+}
+
+#[test]
+fn a_program_that_a_reader_thread_starts_does_no_work_of_the_trainers_own() {
+    let reads = LaneId { proc: 0, tid: 9 };
+    let (mut own, mut reader, mut timelines) = (Vec::new(), Vec::new(), Timelines::default());
+    let mut processes = vec![Process { pid: 1, ..Process::default() }];
+    for i in 0..8 {
+        let lane = LaneId { proc: i as u32 + 1, tid: i as i32 + 101 };
+        own.push(woken(40 * i, 40 * i + 31, reads));
+        reader
+            .push(Step { amount: lane.tid as i64, ..step(StepKind::Fork, Object::default(), 40 * i + 2, 40 * i + 3) });
+        reader.push(step(StepKind::Take, PIPE, 40 * i + 3, 40 * i + 30));
+        let steps = vec![step(StepKind::Give, PIPE, 40 * i + 30, 40 * i + 30)];
+        let part = ThreadPart { steps, first: Some((40 * i + 3) * MS), ..ThreadPart::default() };
+        timelines.threads.insert(lane, part);
+        processes.push(Process { pid: lane.tid, ppid: Some(1), program: Some("gzip".into()), ..Process::default() });
+    }
+    for (lane, steps) in [(TRAINER, own), (reads, reader)] {
+        timelines.threads.insert(lane, ThreadPart { steps, first: Some(0), ..ThreadPart::default() });
+    }
+    let found = explained(timelines, &processes);
+    assert_eq!((only(&found).ns(WaitKind::OwnWork), only(&found).ns(WaitKind::Data)), (0, 248 * MS));
+}
+
+#[test]
 fn a_thread_that_passes_a_batch_on_is_not_its_maker() {
     let mut feeder = Vec::new();
     for i in 0..5 {
@@ -558,7 +593,7 @@ fn a_file_that_another_program_makes_is_a_message_of_that_program() {
     assert_eq!(trainer.parts(WaitKind::Data).largest(), Part::Storage);
     // No traced program made the files.
     let found = judged(false);
-    assert_eq!(only(&found).parts(WaitKind::Data).get(Part::Unknown), 240 * MS);
+    assert_eq!(only(&found).parts(WaitKind::Data).get(Part::NoFile), 240 * MS);
 }
 
 /// Returns the waits of a thread that sleeps three times in a row before it opens a file, which another one names after so many
