@@ -13,6 +13,7 @@ use super::communication::{RanksTime, of_ranks};
 use super::findings::Unit;
 use super::gpu::Gpus;
 use super::layout::{hung, wrapped};
+use super::named_pipe::source;
 use super::no_cpu::Shortage;
 use super::subject::FREE;
 use super::verdict::{LIMITING, NO_STORAGE, STORAGE, Waits};
@@ -882,12 +883,16 @@ fn of_main_thread(summary: &Summary, name: &str, part: f64) -> Headline {
         );
         return Headline::new(Bottleneck::Unknown, why);
     }
-    let cached = read_from_cache(summary);
-    let (title, bottleneck) = match cached {
+    let source = source(summary);
+    let is_pipe = source.as_ref().is_some_and(|(_, is_pipe)| *is_pipe);
+    // What another process writes does not wait for storage, or for the cache.
+    let cause = source.map(|(text, _)| text).or_else(|| read_from_cache(summary));
+    let (title, bottleneck) = match cause {
+        Some(_) if is_pipe => (Bottleneck::PipeBound.title(), Bottleneck::PipeBound),
         Some(_) => ("DATA-BOUND", Bottleneck::DataBoundMixed),
-        None => ("STORAGE-BOUND", Bottleneck::StorageBound),
+        None => (Bottleneck::StorageBound.title(), Bottleneck::StorageBound),
     };
-    let from = cached.map_or_else(String::new, |text| format!("; {text}"));
+    let from = cause.map_or_else(String::new, |text| format!("; {text}"));
     Headline {
         share: Some(part),
         certainty: Certainty::Inferred,

@@ -3,10 +3,11 @@
 use super::Summary;
 use super::headline::Bottleneck;
 use super::locked::locked_file;
-use super::named_pipe::named_pipe;
+use super::named_pipe::{named_pipe, writer};
 use super::patterns::{OTHERS, PatternUse};
 use super::verdict::training_waits;
 use super::wait_enders::most;
+use super::waits::called;
 use crate::summary::count::remote_ends::RemoteEnd;
 use crate::summary::figures::units::{bytes, many};
 use crate::summary::waits::trainers::WaitKind;
@@ -25,7 +26,10 @@ pub enum FileUse {
 pub fn of_bottleneck(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
     use Bottleneck::*;
     match bottleneck {
-        PipeBound => named_pipe(summary).map(|pipe| format!("the program that writes {pipe}")),
+        PipeBound => named_pipe(summary).map(|pipe| match writer(summary) {
+            Some(writer) => format!("{}, which writes {pipe}", called(&writer.called, writer.pid, writer.pid)),
+            None => format!("the program that writes {pipe}"),
+        }),
         StorageBound | OwnReads | FileCallBound => files(FileUse::Read, summary),
         CheckpointBound | WriteBound => files(FileUse::Written, summary),
         NetworkBound => server(summary),

@@ -13,7 +13,7 @@ use super::findings::Unit;
 use super::functions::beneath;
 use super::gpu::{Gpus, gpus};
 use super::locked;
-use super::named_pipe::named_pipe;
+use super::named_pipe::{named_pipe, source};
 use super::no_cpu::{Shortage, reader_cpus};
 use super::processes::ProcessUse;
 use super::subject::{FREE, Subject, subject, waited_for};
@@ -958,9 +958,10 @@ fn reads_itself(summary: &Summary) -> Option<String> {
         ));
     }
     let (spent, looped_for) = (time(reads.read_ns as f64), time(looped as f64));
-    let cause = match read_from_cache(summary) {
-        Some(text) => format!("and {text}"),
-        None => "in calls on files".into(),
+    let cause = match (source(summary), read_from_cache(summary)) {
+        (Some((text, _)), _) => text,
+        (None, Some(text)) => format!("and {text}"),
+        (None, None) => "in calls on files".into(),
     };
     let facts = format!(
         "{name} reads its data in its main thread, like a loader without workers (num_workers=0): reads took {spent} \
