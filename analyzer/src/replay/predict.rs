@@ -263,7 +263,7 @@ impl Proven {
         let cpu = own.work()[Kind::Cpu as usize];
         if (change.any_order || change.workers.is_some()) && self.has_slow_reader() {
             return Some(
-                "one reader takes longer for its batches than the others, and no other one may be able to make them"
+                "one reader needs longer for its batches than the others, and no other one may be able to make them"
                     .into(),
             );
         }

@@ -250,7 +250,7 @@ pub const WAITS: &[Column] = &[
     column("sampling_ns", Type::Int64, false, "the thread that takes batches chose samples"),
     column("start_ns", Type::Int64, false, "until readers had started"),
     column("dead_reader_ns", Type::Int64, false, "the readers that would have made the batch had ended"),
-    column("never_sent_ns", Type::Int64, false, "the reader that had to make the batch made no call any more"),
+    column("never_sent_ns", Type::Int64, false, "the reader that had to make the batch made no further call"),
     column("missing_file_ns", Type::Int64, false, "a file did not exist yet, and the trace does not show who made it"),
     column("not_asked_ns", Type::Int64, false, "readers were idle until the trainer requested a batch"),
     column("outside_calls_ns", Type::Int64, false, "between calls, if the trace has no CPU times"),

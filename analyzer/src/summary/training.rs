@@ -33,7 +33,7 @@ use crate::summary::waits::trainers::{TrainerWaits, WaitKind, Waits};
 pub struct Loading {
     /// `true` if its readers are forks of it, which have the modules that it had imported.
     pub forks_readers: bool,
-    /// `true` if its readers are asked for a batch whenever they have made one, instead of in turns.
+    /// `true` if its readers get another request whenever they have made a batch, instead of in turns.
     pub out_of_order: bool,
     /// `true` if batches from several pipes alternate, as those of several loaders do in one loop.
     pub mixes_loaders: bool,

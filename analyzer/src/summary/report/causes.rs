@@ -120,7 +120,7 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
         Part::Start => "Readers were starting or ending: importing modules, forking, opening their data, exiting.".into(),
         Part::Dead => "The readers that should have made these batches had ended: --section processes shows how each ended.".into(),
         Part::NeverSent => {
-            "The reader that had to make this batch was alive, but ended no call any more until the run ended: it was in a call that did \
+            "The reader that had to make this batch was alive, but ended no further call until the run ended: it was in a call that did \
              not end, waited for a lock, or computed."
                 .into()
         }

@@ -885,7 +885,7 @@ fn of_main_thread(summary: &Summary, name: &str, part: f64) -> Headline {
     }
     let source = source(summary);
     let is_pipe = source.as_ref().is_some_and(|(_, is_pipe)| *is_pipe);
-    // What another process writes does not wait for storage, or for the cache.
+    // Reads of a pipe wait neither for storage nor for the cache.
     let cause = source.map(|(text, _)| text).or_else(|| read_from_cache(summary));
     let (title, bottleneck) = match cause {
         Some(_) if is_pipe => (Bottleneck::PipeBound.title(), Bottleneck::PipeBound),

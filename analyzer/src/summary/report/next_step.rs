@@ -392,14 +392,14 @@ fn alone_in_its_loader(summary: &Summary) -> Option<String> {
 /// Two starts of readers may be those of a loader for training and of one for validation.
 const RESTARTS_MIN: f64 = 2.0;
 
-/// Returns the step that makes the start of readers cheaper, or rarer if they are created anew for each epoch.
+/// Returns the step that makes the start of readers cheaper, or rarer if each epoch creates new ones.
 fn cheaper_start(summary: &Summary) -> String {
     let mut measures = summary.findings.iter().filter(|finding| finding.id == RESTARTS).flat_map(|rule| &rule.measures);
     let restarts = measures.find(|measure| measure.key == RESTARTS_KEY).and_then(|measure| measure.value);
     let is_torch = summary.training.iter().any(|group| group.torch);
     let keep = match (restarts.is_some_and(|number| number >= RESTARTS_MIN), is_torch) {
         (false, _) => "",
-        (true, true) => "set persistent_workers=True: readers were created anew for each epoch; ",
+        (true, true) => "set persistent_workers=True: each epoch created new readers; ",
         (true, false) => "keep readers from one epoch to the next; ",
     };
     let mut with_readers = summary.training.iter().filter(|group| !group.readers.is_empty()).peekable();
@@ -408,7 +408,7 @@ fn cheaper_start(summary: &Summary) -> String {
     format!("{keep}{start}")
 }
 
-/// The rule that counts how often readers were created anew, and its measure.
+/// The rule that counts how often readers were replaced, and its measure.
 const RESTARTS: &str = "workers-restart";
 const RESTARTS_KEY: &str = "restarts";
 

@@ -57,7 +57,7 @@ const LATE: usize = 2;
 const OPENED_NS: i64 = 10_000_000;
 
 /// Returns the sleeps of a thread in rows that end when another thread made the file which this one opens next. `made` returns
-/// `true` if one did between two timestamps. Nothing, if more rows end before a file that was there for longer: the thread then
+/// `true` if one did between two timestamps. Nothing, if more rows end before a file that had existed for longer: the thread then
 /// sleeps for another reason.
 pub fn find_by_opens(thread: &Thread, made: impl Fn(u64, i64, i64) -> bool) -> Vec<AwaitedFile> {
     let (mut found, mut others) = (Vec::new(), 0);
@@ -68,7 +68,7 @@ pub fn find_by_opens(thread: &Thread, made: impl Fn(u64, i64, i64) -> bool) -> V
         if sleeps.len() < SLEEPS_MIN || thread.worked(last.end, opened.ts) >= OPENED_NS {
             continue;
         }
-        // Whether a file is there may be known a little later, as its maker needs Python's interpreter lock to tell that.
+        // The existence of a file may be known a little later, as its maker needs Python's interpreter lock to tell that.
         let late = sleeps.len() - LATE.min(sleeps.len() - 1);
         let made_from = thread.steps[sleeps[late]].start;
         match made(opened.object, made_from - LOOK_NS, last.end + LOOK_NS) {

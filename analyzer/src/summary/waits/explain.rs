@@ -373,7 +373,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
         let begun = ready.clamp(start, end);
         let thread = &self.family.threads[act.thread];
         let starved = self.starved_during(act, start);
-        // It was asked, but a file was not there yet.
+        // It had a request, but a file was still missing.
         if starved.is_some_and(|at| is_file_object(thread.steps[at].object.id)) {
             return self.by_path(start, end, act);
         }

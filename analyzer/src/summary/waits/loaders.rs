@@ -13,7 +13,7 @@ use super::passes::{PassMade, Production, split};
 pub struct Loaders {
     /// The object through which each process sends its batches: the workers of one PyTorch loader share a pipe.
     pub channels: BTreeMap<u32, u64>,
-    /// `true` if readers are asked for a batch whenever they have made one, instead of in turns.
+    /// `true` if readers get another request whenever they have made a batch, instead of in turns.
     pub is_out_of_order: bool,
     /// `true` if batches of several channels alternate.
     pub alternates: bool,
@@ -25,7 +25,7 @@ const AHEAD: usize = 4;
 /// Fewer changes from one channel to another one may be those from training to validation.
 const CHANGES_MIN: usize = 4;
 
-/// Batches alternate if at least one in this many comes from another channel than the one before.
+/// Batches alternate if at least one in this many comes from another channel than the previous one.
 const CHANGES_PART: usize = 4;
 
 impl Loaders {

@@ -315,7 +315,7 @@ fn goes_on(before: &Step, step: &Step) -> bool {
 }
 
 /// The rest of a message arrives within this time.
-const REST_NS: i64 = 1_000_000;
+pub const REST_NS: i64 = 1_000_000;
 
 /// Returns the class of a step when it is part of another thread's wait.
 fn class_of(step: &Step) -> Part {

@@ -75,7 +75,7 @@ pub struct Step {
     pub object: Object,
     /// The thread that ended the wait; 0 if unknown.
     pub waker: i32,
-    /// Time from the waker's post to the end of the wait. Of a message that a call made of a file, the time that the call took.
+    /// Time from the waker's post to the end of the wait. For a message that a call made of a file: the time of the call.
     pub woken: i64,
     /// Bytes transferred, or the process that was created or waited for.
     pub amount: i64,

@@ -28,7 +28,7 @@ impl Received {
 }
 
 impl Family<'_> {
-    /// Returns the first threads of processes of which one started the other, which read files themselves between the messages
+    /// Returns the first threads of a process and its child that read files themselves between the messages
     /// of one another, and send each other as much. A trainer leaves the reading to its readers, and a request is smaller than
     /// its batch.
     pub(super) fn find_twins(&self) -> BTreeSet<usize> {

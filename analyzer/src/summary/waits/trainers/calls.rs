@@ -278,11 +278,12 @@ impl Trainer<'_, '_> {
         let died =
             |lane: &LaneId| self.family.died(lane.proc).filter(|at| *at <= end).zip(self.family.thread_of(*lane));
         let dead = makers.iter().filter_map(died).map(|(at, thread)| Act { thread, at }).max_by_key(|act| act.at);
-        let maker = self.asked_in_vain(&makers, last.object.id);
-        let wait = match (dead, maker.and_then(|lane| self.family.thread_of(lane))) {
+        let asked = self.asked_in_vain(&makers, last.object.id);
+        let maker = asked.or(makers.first().copied().filter(|_| makers.len() == 1));
+        let wait = match (dead, asked.and_then(|lane| self.family.thread_of(lane))) {
             (Some(act), _) => self.dead_time(start, end, act),
             (None, Some(thread)) => self.never_sent(start, end, thread),
-            (None, None) => self.explain(start, end, WaitKind::Data, Ender::Nobody),
+            (None, None) => Wait { maker, ..self.explain(start, end, WaitKind::Data, Ender::Nobody) },
         };
         (end - start >= GIVEN_UP_NS).then_some(wait)
     }
@@ -472,8 +473,7 @@ impl Trainer<'_, '_> {
             let mut asked = readers.iter().filter(|lane| age(lane).is_some_and(|age| age > -delay));
             asked.next().filter(|_| asked.next().is_none()).copied()
         };
-        let single = readers.first().copied().filter(|_| readers.len() == 1);
-        single.or_else(|| only(0)).or_else(|| only(SENT_LATE_NS))
+        only(0).or_else(|| only(SENT_LATE_NS))
     }
 
     /// Returns a wait for a batch that a thread never sent: what it did until its last call, and the time after that.

@@ -9,7 +9,7 @@ use crate::summary::tree::LaneId;
 
 impl Trainer<'_, '_> {
     /// Returns a trainer without waits if another thread of its process collects the results of processes below it, and the
-    /// trainer hardly waits for anything meanwhile: a wait for a result would be a part of these waits.
+    /// trainer hardly waits for anything at that time: a wait for a result would be a part of these waits.
     pub(super) fn beside_collector(self, collector: usize) -> Option<TrainerWaits> {
         let (family, own) = (self.family, &self.family.threads[self.thread]);
         let proc = self.lane().proc;

@@ -2,9 +2,9 @@
 
 use super::super::family::{Act, Ender};
 use super::super::parts::Part;
-use super::super::thread::WAIT_NS;
+use super::super::thread::{REST_NS, WAIT_NS};
 use super::super::timeline::{Object, Step, StepKind};
-use super::{LARGE_MESSAGE, Trainer, UNPICKLING_NS_PER_BYTE, WORK_NS};
+use super::{LARGE_MESSAGE, Trainer, UNPICKLING_NS_PER_BYTE, UNPICKLING_OF_TEN, WORK_NS};
 
 /// This many bytes at a time are a chunk of a message and not its start; chunks may be this far apart, depending on the
 /// bytes before them, which may have to be copied.
@@ -25,6 +25,8 @@ pub(super) struct Ended {
     pub(super) by: Ender,
     /// Bytes received in the meantime, and the start of the thread's next step.
     pub(super) bytes: i64,
+    /// The time from the first bytes of its messages to the last ones.
+    pub(super) reading: i64,
     pub(super) next: i64,
     /// Object from which it received bytes last.
     pub(super) object: Object,
@@ -35,13 +37,30 @@ pub(super) struct Ended {
 impl Ended {
     pub(super) fn of(step: &Step) -> Ended {
         let Step { start, end, object, .. } = *step;
-        Ended { start, end, by: Ender::Nobody, bytes: 0, next: end, object, regained: false }
+        Ended { start, end, by: Ender::Nobody, bytes: 0, reading: 0, next: end, object, regained: false }
     }
 
     /// Merges a wait that continues this one.
     fn go_on(&mut self, next: Ended) {
-        *self = Ended { start: self.start, bytes: self.bytes + next.bytes, ..next };
+        let goes_on = self.object == next.object && self.bytes > 0;
+        let reading = self.reading + if goes_on { next.end - self.end } else { 0 };
+        *self = Ended { start: self.start, bytes: self.bytes + next.bytes, reading, ..next };
     }
+}
+
+/// Returns when a thread goes on after the first step: after the rest of a message, and the posts that follow immediately, such as
+/// the release of a queue's lock.
+fn following(steps: &[Step]) -> Option<i64> {
+    let (first, others) = steps.split_first()?;
+    let mut end = first.end;
+    for next in others.iter().filter(|next| next.kind != StepKind::Edge) {
+        let is_rest = next.kind == StepKind::Take && next.object.id == first.object.id;
+        if next.kind != StepKind::Post && !is_rest || next.start - end >= REST_NS {
+            return Some(next.start);
+        }
+        end = next.end;
+    }
+    None
 }
 
 impl Trainer<'_, '_> {
@@ -73,10 +92,7 @@ impl Trainer<'_, '_> {
             previous = at;
             let by = self.family.ender(self.thread, at);
             let bytes = if step.kind == StepKind::Take { step.amount } else { 0 };
-            // Skip posts, which occur in between.
-            let is_other = |next: &&Step| !matches!(next.kind, StepKind::Post | StepKind::Edge);
-            let next = thread.steps[at + 1..].iter().find(is_other);
-            let next = next.map_or(step.end, |next| next.start);
+            let next = following(&thread.steps[at..]).unwrap_or(step.end);
             let wait = Ended { by, bytes, next, ..Ended::of(step) };
             // Between chunks of one message, a thread may have to allocate space for it. It does nothing else.
             let is_chunk = |chunk: &Step| chunk.object == step.object && chunk.amount >= PIECE;
@@ -95,7 +111,10 @@ impl Trainer<'_, '_> {
                 }
                 Some(_) if thread.class[at] == Part::Gil => {}
                 Some(last) if self.is_same_delivery(last, &by, step) => last.go_on(Ended { by: last.by, ..wait }),
-                Some(last) if self.goes_on(&last.by, &by, &have_same_role) => last.go_on(wait),
+                Some(last) if self.goes_on(&last.by, &by, &have_same_role) => {
+                    let by = if self.is_main_part(last, &wait) { last.by } else { by };
+                    last.go_on(Ended { by, ..wait });
+                }
                 _ if thread.class[at] == Part::Gil => {}
                 _ => found.push(wait),
             }
@@ -103,9 +122,19 @@ impl Trainer<'_, '_> {
         let unpickles = self.family.is_python(self.lane().proc);
         let is_pickled = |wait: &&mut Ended| wait.bytes >= LARGE_MESSAGE && !self.family.sends_files(wait.object.id);
         for wait in found.iter_mut().filter(|_| unpickles).filter(is_pickled) {
-            wait.end = (wait.end + wait.bytes * UNPICKLING_NS_PER_BYTE).min(wait.next.max(wait.end));
+            // Both copy the message, at the speed of this memory and of the CPUs that are free.
+            let unpickling = (wait.bytes * UNPICKLING_NS_PER_BYTE).min(wait.reading * UNPICKLING_OF_TEN / 10);
+            wait.end = (wait.end + unpickling).min(wait.next.max(wait.end));
         }
         found
+    }
+
+    /// Returns `true` if a wait was longer than the next one and another maker ended it: of two loaders, the slow one makes the
+    /// trainer wait.
+    fn is_main_part(&self, last: &Ended, next: &Ended) -> bool {
+        let maker = |wait: &Ended| wait.by.act().map(|act| self.maker_key(self.explainer.maker(act).0));
+        let are_two = maker(last).zip(maker(next)).is_some_and(|(last, next)| last != next);
+        last.end - last.start > next.end - next.start && are_two
     }
 
     /// Returns `true` if a thread only delivers an item that a maker had announced: another thread of the maker's

@@ -165,7 +165,8 @@ impl TrainerWaits {
 
     /// Returns `true` if it hardly does anything but wait for data.
     fn only_waits(&self) -> bool {
-        self.works < STEPS_MIN && ONLY_WAITS * (self.to - self.from - self.ns(WaitKind::Data)) < self.to - self.from
+        let waited: i64 = self.waits.iter().map(|wait| wait.end - wait.start).sum();
+        self.works < STEPS_MIN && ONLY_WAITS * (self.to - self.from - waited) < self.to - self.from
     }
 
     /// Returns `true` if it took many batches of readers and never waited for one.
@@ -245,12 +246,17 @@ const STEPS_MIN: u64 = 5;
 /// A thread that does anything but wait for less than one part in this many of its time takes no steps.
 const ONLY_WAITS: i64 = 20;
 
+/// A program that writes more than this in a millisecond writes data, not a log.
+const LOG_BYTES_PER_MS: i64 = 512;
+
 /// Less work than this does not separate two waits.
 const WORK_NS: i64 = 1_000_000;
 
 /// Time per byte that unpickling may take after a message.
 const UNPICKLING_NS_PER_BYTE: i64 = 2;
 const LARGE_MESSAGE: i64 = 1 << 16;
+/// It takes at most this many tenths of the time for which the message was read from its pipe.
+const UNPICKLING_OF_TEN: i64 = 7;
 
 /// Explains the waits of all trainers.
 pub fn explained(timelines: Timelines, processes: &[Process]) -> Waits {
@@ -362,13 +368,12 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
     let found: Vec<TrainerWaits> = firsts_of(family, may_train)
         .filter_map(|first| {
             let takers = || family.takers_from_below(first).into_iter();
-            // A thread that only collects results, such as that of an executor, leaves the work on them to other threads.
-            let beside = |thread: usize| Trainer::new(family, thread).by_calls().filter(|waits| !waits.only_waits());
+            let beside = |thread: usize| Trainer::new(family, thread).by_calls();
             let collected = |thread: usize| Trainer::new(family, first).beside_collector(thread);
             Trainer::new(family, first)
                 .by_calls()
-                .or_else(|| takers().find_map(beside))
                 .or_else(|| takers().find_map(collected))
+                .or_else(|| takers().find_map(beside))
         })
         .collect();
     let found = if found.is_empty() { beside_first(family, may_train) } else { found };
@@ -383,7 +388,12 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
         }
         false => found,
     };
-    without_makers(family, found)
+    // A thread that only collects results, such as that of an executor, leaves the work on them to other threads.
+    let only_collects = |waits: &TrainerWaits| {
+        let is_first = family.thread_of(waits.lane).is_some_and(|thread| family.threads[thread].is_first);
+        !is_first && waits.only_waits()
+    };
+    without_makers(family, found).into_iter().filter(|waits| !only_collects(waits)).collect()
 }
 
 /// Returns trainers without those that make data for another one, serve it or launch it.
@@ -399,28 +409,49 @@ fn without_makers(family: &Family, found: Vec<TrainerWaits>) -> Vec<TrainerWaits
             || 4 * trainer.messages >= by.messages
             || family.is_asked_by(by.lane.proc, trainer.lane.proc, trainer.messages)
     };
+    // A program without readers may take the messages of one that has them: a launcher, or a program that keeps its log.
+    let takes_log = |trainer: &TrainerWaits, by: &TrainerWaits| {
+        let is_fed_by_it = |lane: &LaneId| lane.proc == trainer.lane.proc;
+        let (makers, own) = (by.makers(), trainer.makers());
+        let has_readers = own.keys().chain(&trainer.readers).any(|lane| *lane != trainer.lane);
+        let bytes = family.bytes_received(trainer.lane.proc, by.lane.proc);
+        has_readers
+            && makers.keys().chain(&by.readers).all(is_fed_by_it)
+            && family.are_of_two_programs(trainer.lane.proc, by.lane.proc)
+            && bytes < LOG_BYTES_PER_MS * (trainer.to - trainer.from) / 1_000_000
+    };
     let serves = |trainer: &TrainerWaits| {
         // Readers have the rank of their trainer. A trainer of another rank is a launcher.
         let is_its = |other: &&TrainerWaits| {
             family.is_below(trainer.lane.proc, other.lane.proc)
                 && (!has_rank(trainer.lane) || rank(trainer.lane) == rank(other.lane))
         };
-        found.iter().filter(is_its).any(|other| is_served(other, trainer))
+        found.iter().filter(is_its).any(|other| is_served(other, trainer) && !takes_log(trainer, other))
     };
     let serving: BTreeSet<LaneId> =
         found.iter().filter(|trainer| serves(trainer)).map(|trainer| trainer.lane).collect();
     // A program that only makes data for another program does not train, unless that one takes its results.
-    let supplies = |trainer: &TrainerWaits| {
+    let others_of = |trainer: &TrainerWaits| {
         let own = trainer.lane.proc;
-        let is_its = |other: &&TrainerWaits| other.lane.proc != own && !serving.contains(&other.lane);
-        !has_rank(trainer.lane) && found.iter().filter(is_its).any(|other| family.supplies(own, other.lane.proc))
+        found.iter().filter(move |other| other.lane.proc != own)
+    };
+    let supplies = |trainer: &TrainerWaits| {
+        let is_its = |other: &&TrainerWaits| !serving.contains(&other.lane) && !takes_log(trainer, other);
+        let mut its = others_of(trainer).filter(is_its);
+        !has_rank(trainer.lane) && its.any(|other| family.supplies(trainer.lane.proc, other.lane.proc))
+    };
+    let keeps_log = |trainer: &TrainerWaits| {
+        let own = trainer.lane.proc;
+        others_of(trainer).any(|other| family.supplies(other.lane.proc, own) && takes_log(other, trainer))
     };
     // A server does not train, if there is another trainer.
     let is_server = |trainer: &TrainerWaits| {
         let own = trainer.lane.proc;
         !has_rank(trainer.lane) && found.iter().any(|other| other.lane.proc != own) && family.answers(own)
     };
-    let makes = |trainer: &&TrainerWaits| serving.contains(&trainer.lane) || supplies(trainer) || is_server(trainer);
+    let makes = |trainer: &&TrainerWaits| {
+        serving.contains(&trainer.lane) || supplies(trainer) || is_server(trainer) || keeps_log(trainer)
+    };
     let others: Vec<LaneId> = found.iter().filter(makes).map(|trainer| trainer.lane).collect();
     // A launcher waits for its ranks.
     let launches = |lane: LaneId| {

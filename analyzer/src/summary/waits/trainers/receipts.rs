@@ -134,14 +134,18 @@ impl Trainer<'_, '_> {
             }
             let is_beside = |&feeder: &usize| feeder != self.thread && family.threads[feeder].lane.proc == own;
             for feeder in family.givers(queue).into_iter().filter(is_beside) {
-                let loader = loaders.entry(results).or_default();
-                let sent = family.threads[feeder]
-                    .steps
-                    .iter()
-                    .filter(|step| step.kind == StepKind::Give && step.object.id == queue && step.amount != HEADER);
-                loader.sent.extend(sent.map(|step| step.start));
+                let is_request =
+                    |step: &&Step| step.kind == StepKind::Give && step.object.id == queue && step.amount != HEADER;
+                let sent = family.threads[feeder].steps.iter().filter(is_request).map(|step| step.start);
+                let sent: Vec<i64> = sent.collect();
                 let woken = family.starvation_ends(feeder).filter(|(_, act)| act.thread == self.thread);
-                requests.extend(woken.map(|(_, act)| Request { at: act.at, loader: results }));
+                let woken: Vec<i64> = woken.map(|(_, act)| act.at).collect();
+                // A thread that is awake sends a request without being woken.
+                let until = |ts: i64| woken.partition_point(|at| *at <= ts);
+                let unwoken = sent.windows(2).filter(|pair| until(pair[0]) == until(pair[1])).map(|pair| pair[1]);
+                let times = unwoken.chain(woken.iter().copied());
+                requests.extend(times.map(|at| Request { at, loader: results }));
+                loaders.entry(results).or_default().sent.extend(sent);
             }
         }
         for (results, loader) in &mut loaders {
@@ -185,8 +189,9 @@ impl Trainer<'_, '_> {
             }
             let goes_on = |last: &&mut Batch| {
                 let requested = requests.partition_point(|request| *request <= last.end);
-                thread.worked(last.end, step.start) < WORK_NS
-                    && requests.get(requested).is_none_or(|request| *request > step.start)
+                // Descriptors of a batch's tensors come through sockets.
+                let is_part = step.object.id >> 56 != PIPE || thread.worked(last.end, step.start) < WORK_NS;
+                is_part && requests.get(requested).is_none_or(|request| *request > step.start)
             };
             match batches.last_mut().filter(goes_on) {
                 Some(last) => (last.end, last.bytes, last.step) = (step.end, last.bytes + step.amount, at),

@@ -207,6 +207,12 @@ impl Trainer<'_, '_> {
         READING_PART * read >= did.without(Part::Idle).sum() && read > 0
     }
 
+    /// Returns `true` if a process below the trainer reads files for most of its items: it makes batches, even if each is requested
+    /// only when the trainer needs it.
+    fn loads_items(&self, maker: Act) -> bool {
+        self.relation_of(maker.thread) == Relation::Child && self.family.item_readers.contains(&maker.thread)
+    }
+
     /// Returns `true` if a thread of another process delivered an item at the trainer's request without making it: what it
     /// sent came from the trainer, or it is a clerk.
     pub(super) fn is_delivery(&self, act: Act, maker: Act) -> bool {
@@ -239,7 +245,7 @@ impl Trainer<'_, '_> {
             if self.is_delivery(act, maker) && !is_clerk {
                 continue;
             }
-            let is_reply = || self.is_reply(wait, maker) && !self.reads(maker, wait.start);
+            let is_reply = || self.is_reply(wait, maker) && !self.reads(maker, wait.start) && !self.loads_items(maker);
             let is_own = !is_clerk && (barriers.contains(&maker.thread) || is_reply());
             let [all, own] = makers.entry(self.maker_key(maker)).or_default();
             (*all, *own) = (*all + 1, *own + is_own as u64);

@@ -596,7 +596,7 @@ fn a_file_that_another_program_makes_is_a_message_of_that_program() {
     assert_eq!(only(&found).parts(WaitKind::Data).get(Part::NoFile), 240 * MS);
 }
 
-/// Returns the waits of a thread that sleeps three times in a row before it opens a file, which another one names after so many
+/// Returns the waits of a thread that sleeps three times in a row before it opens a file, which another one names after that many
 /// milliseconds of the 30 ms of sleep.
 fn sleeps_before_opens(named_after: i64) -> Waits {
     let (mut sleeper, mut makes) = (TimelinePart::default(), TimelinePart::default());
@@ -629,7 +629,7 @@ fn sleeps_until_another_thread_names_the_file_that_is_opened_next_are_a_wait_for
     let trainer = only(&found);
     assert_eq!(trainer.ns(WaitKind::Data), 240 * MS);
     assert_eq!(trainer.makers().into_keys().collect::<Vec<_>>(), [LaneId { proc: 3, tid: 4 }]);
-    // A file that was there before the last sleep is not what the thread slept for.
+    // A file that existed before the last sleep is not what the thread slept for.
     assert!(sleeps_before_opens(8).trainers.is_empty());
 }
 
@@ -699,7 +699,7 @@ fn first_item(on_cpu: bool, large: i64) -> Waits {
 fn a_reader_that_computes_more_for_its_first_item_only_prepares() {
     let start = |found: &Waits| only(found).parts(WaitKind::Data).get(Part::Start);
     assert_eq!(start(&first_item(true, 20)) / MS, 280);
-    // A cold cache is no start, nor is an item that is larger than others.
+    // A cold cache is not a start, nor is an item that is larger than others.
     assert_eq!(start(&first_item(false, 20)), 0);
     assert_eq!(start(&first_item(true, 200)), 0);
 }
@@ -799,4 +799,108 @@ fn a_batch_that_arrives_too_early_is_unpickled_before_the_awaited_one() {
 fn a_loader_that_sleeps_before_it_requests_a_batch_chooses_samples() {
     let found = loader(8, true, 6, 0);
     assert_eq!(only(&found).parts(WaitKind::Data).get(Part::Sampling), 8 * 6 * MS, "{:?}", only(&found));
+}
+
+/// A thread of the trainer's process collects the results of a pool, and wakes the trainer only if it has to wait.
+#[test]
+fn a_trainer_that_computes_while_another_thread_collects_results_waits_for_none() {
+    let collector = LaneId { proc: 0, tid: 9 };
+    let results = || (0..30).map(|i| step(StepKind::Take, PIPE, 10 * i, 10 * i + 9));
+    let gives = (0..30).map(|i| step(StepKind::Give, PIPE, 10 * i + 9, 10 * i + 9));
+    let edge = |at: i64| step(StepKind::Edge, Object::default(), at, at);
+    let sleep = |i: i64| step(StepKind::Sleep, Object::default(), 10 * i, 10 * i + 8);
+    let results = || results().map(|take| Step { end: take.end + MS - 1_000, ..take });
+    let found = |trainer: Vec<Step>| {
+        let reader = (READER, gives.clone().collect(), Vec::new());
+        waits(vec![(TRAINER, trainer, Vec::new()), (collector, results().collect(), Vec::new()), reader])
+    };
+    let busy = found(vec![edge(0), edge(300)]);
+    assert!(only(&busy).waits.is_empty() && only(&busy).finds_data_ready());
+    // These sleeps may be looks for results.
+    let asleep = found((0..30).map(sleep).chain([edge(300)]).collect());
+    assert!(asleep.trainers.is_empty(), "{:?}", asleep.trainers);
+}
+
+/// Two processes that read files themselves, and exchange messages of one size after each step.
+#[test]
+fn a_process_that_does_the_same_as_its_parent_makes_no_batches() {
+    const BACK: Object = Object { id: 8, network: false };
+    let ranks = |bytes: i64| {
+        let rank = |takes: Object, gives: Object, bytes: i64, waited: i64| {
+            let exchange = |i: i64| {
+                let at = 50 * i + 40 - waited;
+                let send = Step { storage: 2 * MS, ..step(StepKind::Give, gives, at, at) };
+                [send, Step { amount: bytes, ..step(StepKind::Take, takes, at, 50 * i + 40) }]
+            };
+            (0..20).flat_map(exchange).collect::<Vec<_>>()
+        };
+        let own = rank(PIPE, BACK, bytes, 20);
+        waits(vec![(TRAINER, own, Vec::new()), (READER, rank(BACK, PIPE, 100, 0), Vec::new())])
+    };
+    let data = |waits: &Waits| waits.trainers.iter().map(|trainer| trainer.ns(WaitKind::Data)).sum::<i64>();
+    assert_eq!(data(&ranks(100)), 0);
+    // A request is smaller than its batch.
+    assert!(data(&ranks(10_000)) >= 300 * MS);
+}
+
+/// The slow loader is asked first; the batch of the other one has been ready since long before.
+#[test]
+fn a_wait_for_the_slow_one_of_two_loaders_is_not_for_the_other() {
+    const OTHER: Object = Object { id: 8, network: false };
+    let fast = LaneId { proc: 2, tid: STARTED_LATER };
+    let both = |i: i64| {
+        let ready = Step { end: (40 * i + 30) * MS + 50_000, ..step(StepKind::Take, OTHER, 40 * i + 30, 0) };
+        [step(StepKind::Take, PIPE, 40 * i, 40 * i + 30), ready]
+    };
+    let ready = (0..5).map(|i| step(StepKind::Give, OTHER, 40 * i + 5, 40 * i + 5));
+    let threads = vec![
+        (TRAINER, (0..5).flat_map(both).collect(), Vec::new()),
+        (READER, reader(30), Vec::new()),
+        (fast, ready.collect(), Vec::new()),
+    ];
+    let found = waits(threads);
+    assert_eq!(only(&found).makers().into_keys().collect::<Vec<_>>(), [READER]);
+    assert_eq!(only(&found).parts(WaitKind::Data).largest(), Part::Storage);
+}
+
+/// Two readers send through one pipe. The one that has a request calls nothing any more.
+#[test]
+fn a_reader_with_a_request_that_sends_nothing_hangs() {
+    const REQUESTS: Object = Object { id: 8, network: false };
+    let other = LaneId { proc: 2, tid: STARTED_LATER };
+    let mut steps = trainer();
+    steps.push(step(StepKind::Give, REQUESTS, 205, 205));
+    steps.push(Step { timed_out: true, amount: 0, ..step(StepKind::Poll, PIPE, 210, 3_210) });
+    let mut hangs = reader(30);
+    hangs.push(step(StepKind::Take, REQUESTS, 206, 206));
+    let waits_for_requests = step(StepKind::Give, PIPE, 190, 190);
+    let threads = vec![(TRAINER, steps, vec![]), (READER, hangs, vec![]), (other, vec![waits_for_requests], vec![])];
+    let found = waits(threads);
+    let last = only(&found).waits.last().unwrap();
+    assert_eq!((last.maker, last.parts.largest()), (Some(READER), Part::NeverSent));
+}
+
+/// After the message, the lock of the queue is released; then it is unpickled for at most 7 tenths of the time that it took to
+/// read.
+#[test]
+fn unpickling_a_large_message_is_a_part_of_the_wait_for_it() {
+    let lock = Object { id: 77, network: false };
+    let message = |i: i64| {
+        let at = 100 * i;
+        let header = Step { amount: 4, ..step(StepKind::Take, PIPE, at, at + 10) };
+        let body = Step { amount: 20_000_000, ..step(StepKind::Take, PIPE, at + 10, at + 30) };
+        [header, body, step(StepKind::Post, lock, at + 30, at + 30), step(StepKind::Sleep, lock, at + 80, at + 99)]
+    };
+    let gives = (0..5).map(|i| Step { amount: 20_000_004, ..step(StepKind::Give, PIPE, 100 * i + 10, 100 * i + 30) });
+    let threads = vec![
+        (TRAINER, (0..5).flat_map(message).collect(), Vec::new()),
+        (READER, gives.collect::<Vec<_>>(), Vec::new()),
+    ];
+    let mut timelines = Timelines::default();
+    for (lane, steps, usage) in threads {
+        timelines.threads.insert(lane, ThreadPart { steps, usage, first: Some(0), ..ThreadPart::default() });
+    }
+    let python = |pid, ppid| Process { pid, ppid, program: Some("python3".into()), ..Process::default() };
+    let found = explained(timelines, &[python(1, None), python(2, Some(1))]);
+    assert_eq!(only(&found).ns(WaitKind::Data), 5 * (30 + 14) * MS);
 }
