@@ -673,7 +673,7 @@ mod tests {
         let work = |number: usize| if number.is_multiple_of(2) { 80.0 } else { 4.0 };
         for change in ["order=any", "workers=4"] {
             let found = predicted(&pipeline(400, 2, Kind::Fixed, work, 8.0), change);
-            assert!(found.refused.is_some_and(|why| why.contains("one reader takes longer")), "{change}");
+            assert!(found.refused.is_some_and(|why| why.contains("one reader needs longer")), "{change}");
         }
     }
 
