@@ -652,6 +652,7 @@ impl Scene<'_> {
         let communicated = lane.of(Track::Comm);
         let is_held = trainers.len() > 1 && communicated > 0 && by_spans;
         let computed = if self.knows_computing { lane.of(Track::Compute) } else { 0 };
+        let own_read = |ns: i64| (ns - written).max(reads_within(&thread, (from, to))).clamp(0, to - from);
         Some(RankGroup {
             proc: trainer.proc,
             host: self.hosts.get(process.host as usize).cloned().unwrap_or_default(),
@@ -692,9 +693,7 @@ impl Scene<'_> {
             communicated_ns: communicated,
             checkpoint_ns: self.knows_saving.then_some(lane.of(Track::Save)),
             written_ns: self.knows_calls.then_some(written),
-            own_read_ns: by_calls
-                .filter(|_| !readers.is_empty())
-                .map(|waits| (waits.own_storage - written).max(reads_within(&thread, (from, to))).clamp(0, to - from)),
+            own_read_ns: by_calls.filter(|_| !readers.is_empty()).map(|waits| own_read(waits.own_storage)),
             overlap: self.overlap(trainer.proc, trainers).filter(|_| computed > 0),
             batches: thread.batches,
             epochs: thread.epochs(),
