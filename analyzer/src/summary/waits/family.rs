@@ -375,7 +375,7 @@ impl<'a> Family<'a> {
     /// received from another process; `None` if it received none.
     pub fn request_age(&self, proc: u32, from: u32, object: u64) -> Option<i64> {
         let first = &self.threads[self.first_thread(proc)?];
-        let received = first.takes().filter(|step| self.gives(from, step.object.id)).next_back()?.end;
+        let received = first.takes().rfind(|step| self.gives(from, step.object.id))?.end;
         let gives = self.gives.get(&object).into_iter().flatten();
         let sent = gives.filter(|give| self.threads[give.thread].lane.proc == proc).map(|give| give.end).max();
         Some(sent.map_or(i64::MAX, |sent| received - sent))
