@@ -183,6 +183,12 @@ pub struct PeerWait {
     pub wait_ns: i64,
 }
 
+/// Returns `true` if there are readers, and all of them are forks of their trainers.
+pub fn fork_all_readers(groups: &[RankGroup]) -> bool {
+    let mut with_readers = groups.iter().filter(|group| !group.readers.is_empty()).peekable();
+    with_readers.peek().is_some() && with_readers.all(|group| group.loading.forks_readers)
+}
+
 impl RankGroup {
     /// Returns `true` if readers slept until files existed for most of its wait for data.
     pub fn awaits_files(&self) -> bool {

@@ -5,7 +5,7 @@ use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Worth, in_words, named, part};
 use crate::summary::figures::units::time;
 use crate::summary::report::findings::{Confidence, Unit};
-use crate::summary::training::RankGroup;
+use crate::summary::training::{RankGroup, fork_all_readers};
 use crate::summary::waits::parts::Part;
 
 pub const RULE: Rule = Rule {
@@ -36,7 +36,7 @@ fn judge(case: &Case) -> Judgement {
     let gaps: i64 = found.iter().map(|(_, (_, gap))| *gap).sum();
     let trained: i64 = groups().map(|group| group.trained_ns).sum();
     let share = part(gaps as f64, trained as f64).filter(|_| most.is_some());
-    let are_forked = !found.is_empty() && found.iter().all(|(group, _)| group.loading.forks_readers);
+    let are_forked = fork_all_readers(&case.summary.training);
     let row = |(group, (number, gap)): &(&RankGroup, (u64, i64))| {
         format!("{}: {number} times, {} in all", named(group), time(*gap as f64))
     };

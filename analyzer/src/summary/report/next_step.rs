@@ -12,7 +12,7 @@ use super::targets::{self, FileUse};
 use super::verdict::{lost_share, training_waits};
 use super::what_if::{LIMITED, advisable, is_crowded, is_limited, outcome};
 use crate::replay::predict::Prediction;
-use crate::summary::training::{RankGroup, Role};
+use crate::summary::training::{RankGroup, Role, fork_all_readers};
 use crate::summary::waits::family::asks_to_end;
 use crate::summary::waits::trainers::WaitKind;
 use crate::summary::wording::Wording;
@@ -402,9 +402,8 @@ fn cheaper_start(summary: &Summary) -> String {
         (true, true) => "set persistent_workers=True: each epoch created new readers; ",
         (true, false) => "keep readers from one epoch to the next; ",
     };
-    let mut with_readers = summary.training.iter().filter(|group| !group.readers.is_empty()).peekable();
-    let are_forked = with_readers.peek().is_some() && with_readers.all(|group| group.loading.forks_readers);
-    let start = if are_forked { START_OF_FORKS } else { Bottleneck::StartupBound.general_step() };
+    let start =
+        if fork_all_readers(&summary.training) { START_OF_FORKS } else { Bottleneck::StartupBound.general_step() };
     format!("{keep}{start}")
 }
 

@@ -358,17 +358,13 @@ impl<'a> Family<'a> {
         if given.len() <= ITEMS_MIN {
             return 0;
         }
-        let more = match self.is_restarted(proc) {
-            true => {
-                let mut works: Vec<i64> = given.windows(2).map(|pair| first.worked(pair[0], pair[1])).collect();
-                let middle = works.len() / 2;
-                let (_, usual, _) = works.select_nth_unstable(middle);
-                let more = first.worked(from, given[0]) - *usual;
-                if more > PREPARES_NS.max(PREPARES * *usual) { more } else { 0 }
-            }
-            false => 0,
-        };
-        more.max(computes_more_first(first, from, &given))
+        let works = FirstItem::of(from, &given, |from, to| first.worked(from, to));
+        let computes = FirstItem::of(from, &given, |from, to| {
+            let did = first.composition(from, to);
+            [Part::Cpu, Part::NoCpu, Part::Gil].into_iter().map(|part| did.get(part)).sum()
+        });
+        let opens = if self.is_restarted(proc) { works.more() } else { 0 };
+        opens.max(if computes.is_largest() { computes.more() } else { 0 })
     }
 
     /// Returns the time from the last message that a process sent through an object to the last one that its first thread
@@ -428,15 +424,11 @@ impl<'a> Family<'a> {
     }
 
     /// Returns the number of messages that one process received from another one, and their bytes.
-    fn received_from(&self, from: u32, to: u32) -> (usize, i64) {
+    pub fn received_from(&self, from: u32, to: u32) -> (usize, i64) {
         let mut known: BTreeMap<u64, bool> = BTreeMap::new();
         let takes = self.threads_of(to).flat_map(|thread| self.threads[thread].takes());
         let its = takes.filter(|step| *known.entry(step.object.id).or_insert_with(|| self.gives(from, step.object.id)));
         its.fold((0, 0), |(count, bytes), step| (count + 1, bytes + step.amount.max(0)))
-    }
-
-    pub fn bytes_received(&self, from: u32, to: u32) -> i64 {
-        self.received_from(from, to).1
     }
 
     /// Returns `true` if calls send the contents of files through an object: its messages are not pickled.
@@ -895,19 +887,31 @@ impl<'a> Family<'a> {
     }
 }
 
-/// Returns how much longer than for its other items a thread is on a CPU, or ready to run, for its first one, which it began at a
-/// timestamp. Zero unless that is much longer than for any of them: one of them may just be a large item.
-fn computes_more_first(thread: &Thread, from: i64, given: &[i64]) -> i64 {
-    let computed = |from: i64, to: i64| {
-        let did = thread.composition(from, to);
-        [Part::Cpu, Part::NoCpu, Part::Gil].into_iter().map(|part| did.get(part)).sum::<i64>()
-    };
-    let mut others: Vec<i64> = given.windows(2).map(|pair| computed(pair[0], pair[1])).collect();
-    others.sort_unstable();
-    let (Some(&largest), usual) = (others.last(), others[others.len() / 2]) else { return 0 };
-    let first = computed(from, given[0]);
-    let more = first - usual;
-    if more > PREPARES_NS.max(PREPARES * usual) && first > LARGEST * largest { more } else { 0 }
+/// The time that a thread needed for its first item, and for the others, in ascending order.
+struct FirstItem {
+    first: i64,
+    others: Vec<i64>,
+}
+
+impl FirstItem {
+    /// Measures the items that were sent at some timestamps. The thread began the first one at `from`.
+    fn of(from: i64, given: &[i64], measure: impl Fn(i64, i64) -> i64) -> FirstItem {
+        let mut others: Vec<i64> = given.windows(2).map(|pair| measure(pair[0], pair[1])).collect();
+        others.sort_unstable();
+        FirstItem { first: measure(from, given[0]), others }
+    }
+
+    /// Returns how much more than usual it needed for the first one. Zero if that is not much.
+    fn more(&self) -> i64 {
+        let usual = self.others[self.others.len() / 2];
+        let more = self.first - usual;
+        if more > PREPARES_NS.max(PREPARES * usual) { more } else { 0 }
+    }
+
+    /// Returns `true` if it needed much more for it than for any other one, which may just be a large item.
+    fn is_largest(&self) -> bool {
+        self.others.last().is_some_and(|largest| self.first > LARGEST * largest)
+    }
 }
 
 /// Returns the processes whose program another process, which is not a shell, started only a few times, directly or by a shell.

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::family::Family;
-use super::messages::Messages;
-use super::passes::{PassMade, Production, split};
+use super::passes::{Exchange, PassMade, Production};
 
 /// The loaders of a trainer.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -29,8 +28,8 @@ const CHANGES_MIN: usize = 4;
 const CHANGES_PART: usize = 4;
 
 impl Loaders {
-    pub fn of(family: &Family, trainer: usize) -> Loaders {
-        let Ok(messages) = Messages::between(family, trainer) else { return Loaders::default() };
+    pub fn of(family: &Family, exchange: &Exchange) -> Loaders {
+        let messages = &exchange.messages;
         let mut counts: BTreeMap<u32, BTreeMap<u64, usize>> = BTreeMap::new();
         for batch in &messages.batches {
             let proc = family.threads[batch.from].lane.proc;
@@ -39,7 +38,7 @@ impl Loaders {
         let most = |objects: &BTreeMap<u64, usize>| objects.iter().max_by_key(|(_, count)| **count).map(|(id, _)| *id);
         let channels: BTreeMap<u32, u64> =
             counts.iter().filter_map(|(proc, objects)| Some((*proc, most(objects)?))).collect();
-        let passes = split(family, &messages).unwrap_or_default();
+        let passes = exchange.passes.as_deref().unwrap_or_default();
         let is_out_of_order = !messages.is_shared && passes.iter().any(|pass| runs_ahead(&pass.productions));
         let alternates = passes.iter().any(|pass| alternates(pass, &channels));
         Loaders { channels, is_out_of_order, alternates }
@@ -80,25 +79,11 @@ fn alternates(pass: &PassMade, channels: &BTreeMap<u32, u64>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::passes;
     use super::*;
 
     fn made(readers: &[u32]) -> Vec<Production> {
-        let one = |(at, reader): (usize, &u32)| {
-            let at = at as i64;
-            Production {
-                reader: *reader,
-                thread: 0,
-                sender: 0,
-                asked: (at, at),
-                idle: at,
-                begin: at,
-                end: at,
-                sent: at,
-                taken: (at, at),
-                is_echo: false,
-            }
-        };
-        readers.iter().enumerate().map(one).collect()
+        readers.iter().zip(0..).map(|(reader, at)| passes::tests::made(*reader, at, at, false)).collect()
     }
 
     #[test]

@@ -56,8 +56,24 @@ const LARGE_NS: i64 = 1_000_000;
 /// A reader that is resumed sends the request back, in a tuple that adds this many bytes at most.
 const ECHO_BYTES: u64 = 8;
 
+/// The messages between a trainer and its readers, and the passes in which the readers made its batches.
+pub struct Exchange {
+    pub messages: Messages,
+    /// The reason if there are none.
+    pub passes: Result<Vec<PassMade>, String>,
+}
+
+impl Exchange {
+    /// Returns the exchange of a trainer, or the reason why it is unknown.
+    pub fn of(family: &Family, trainer: usize) -> Result<Exchange, String> {
+        let messages = Messages::between(family, trainer)?;
+        let passes = split(family, &messages);
+        Ok(Exchange { messages, passes })
+    }
+}
+
 /// Splits productions into passes, in the order in which they were requested.
-pub fn split(family: &Family, messages: &Messages) -> Result<Vec<PassMade>, String> {
+fn split(family: &Family, messages: &Messages) -> Result<Vec<PassMade>, String> {
     let all = productions(family, messages)?;
     let mut found = Vec::new();
     for (readers, made) in generations(family, all) {
@@ -233,12 +249,12 @@ fn by_reader(family: &Family, messages: &[Message]) -> BTreeMap<u32, Vec<Message
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     const MS: i64 = 1_000_000;
 
-    fn made(reader: u32, asked: i64, taken: i64, is_echo: bool) -> Production {
+    pub fn made(reader: u32, asked: i64, taken: i64, is_echo: bool) -> Production {
         Production {
             reader,
             thread: reader as usize,

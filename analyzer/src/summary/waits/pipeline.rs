@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::family::Family;
 use super::messages::{Messages, PAUSE_NS, PIPE};
 use super::parts::{Part, Parts};
-use super::passes::{PassMade, Production, split};
+use super::passes::{Exchange, PassMade, Production};
 use super::thread::Thread;
 use super::timeline::{StepKind, is_file_object};
 use crate::replay::pipeline::{Batch, Dispatch, Kind, Order, Pass, Pipeline, Start, Work};
@@ -29,10 +29,10 @@ pub struct Trained {
 }
 
 /// Returns the pipeline of a trainer, or the reason why it is unknown.
-pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
+pub fn pipeline(family: &Family, waits: &Trained, exchange: &Result<Exchange, String>) -> Result<Pipeline, String> {
     let trainer = family.thread_of(waits.lane).ok_or("the trainer has no timeline")?;
-    let messages = Messages::between(family, trainer)?;
-    let passes = split(family, &messages)?;
+    let Exchange { messages, passes } = exchange.as_ref().map_err(String::clone)?;
+    let passes = passes.as_ref().map_err(String::clone)?;
     let is_counted =
         passes.iter().flat_map(|pass| &pass.productions).all(|made| family.threads[made.thread].is_counted);
     let resources = &family.processes[waits.lane.proc as usize].resources;
@@ -47,13 +47,13 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
         measured_ns: (waits.to - waits.from) as f64,
         ..Pipeline::default()
     };
-    if polls_for_locks(family, &passes) {
+    if polls_for_locks(family, passes) {
         return Err("readers sleep until a lock is free, and more or faster readers would change how long".into());
     }
-    if polls_for_files(family, &passes) {
+    if polls_for_files(family, passes) {
         return Err("readers sleep until files exist that other threads or programs make, and other readers may have to wait for these, too".into());
     }
-    let locks = locks(family, &passes);
+    let locks = locks(family, passes);
     let mut walk = Walk { family, waits, trainer, is_counted, locks, usual_hold: 0 };
     let mut holds: Vec<i64> =
         (0..walk.locks.len()).filter_map(|at| Some(walk.release(at)? - walk.locks[at].end)).collect();
@@ -65,7 +65,7 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
         let until = starts.get(number + 1).copied().unwrap_or(waits.to.max(starts[number]));
         found.passes.push(walk.pass(pass, (starts[number], until), &mut seen)?);
     }
-    found.channels = channels(&messages);
+    found.channels = channels(messages);
     separate_gil(&mut found.passes, seen.undisturbed);
     if seen.votes[1] > seen.votes[0] {
         found.order = Order::Any;
@@ -77,7 +77,7 @@ pub fn pipeline(family: &Family, waits: &Trained) -> Result<Pipeline, String> {
     found.in_calls = did(Part::FileCalls) / cpu.max(1.0);
     found.starved = did(Part::NoCpu) / (did(Part::NoCpu) + cpu).max(1.0);
     found.served_ns = did(Part::Network) + did(Part::Idle) + did(Part::Child);
-    found.reads = reads(family, &passes);
+    found.reads = reads(family, passes);
     found.wait_ns = found.waited_ns();
     Ok(found)
 }

@@ -273,7 +273,7 @@ impl Thread {
 
     /// Returns the messages that it received.
     pub fn takes(&self) -> impl DoubleEndedIterator<Item = &Step> {
-        self.steps.iter().filter(|step| step.kind == StepKind::Take && step.amount > 0 && step.object.id != 0)
+        self.steps.iter().filter(|step| step.is_receipt())
     }
 
     /// Returns `true` if it accepts connections.

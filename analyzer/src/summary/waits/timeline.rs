@@ -410,6 +410,11 @@ impl TimelinePart {
 }
 
 impl Step {
+    /// Returns `true` if the thread received a message of a known object.
+    pub fn is_receipt(&self) -> bool {
+        self.kind == StepKind::Take && self.amount > 0 && self.object.id != 0
+    }
+
     /// Returns `true` if the thread set itself a time to go on, as event loops do, and waited for no message of a known object.
     pub fn is_timer(&self) -> bool {
         self.kind == StepKind::Poll && self.timed_out && self.object.id == 0

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::family::Family;
-use super::timeline::StepKind;
 use crate::summary::tree::above;
 
 /// Fewer messages show no pattern.
@@ -56,8 +55,7 @@ impl Family<'_> {
         let mut has_read = false;
         for step in &self.threads[thread].steps {
             has_read |= step.storage > 0;
-            let is_message = step.kind == StepKind::Take && step.amount > 0 && step.object.id != 0;
-            if is_message && self.gives(from, step.object.id) {
+            if step.is_receipt() && self.gives(from, step.object.id) {
                 received.messages += 1;
                 received.bytes += step.amount;
                 received.after_reads += has_read as u64;

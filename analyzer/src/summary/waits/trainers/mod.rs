@@ -20,6 +20,7 @@ use super::explain::Explainer;
 use super::family::{Act, Family, Killed};
 use super::loaders::Loaders;
 use super::parts::{Part, Parts};
+use super::passes::Exchange;
 use super::pipeline::{Trained, pipeline};
 use super::thread::Faults;
 use super::timeline::{StepKind, Timelines};
@@ -279,14 +280,19 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
         false => with_spans(&family, &by_spans),
         true => by_calls(&family),
     };
-    for waits in &mut trainers {
+    let exchange = |waits: &TrainerWaits| {
+        let thread = family.thread_of(waits.lane).ok_or("the trainer has no timeline")?;
+        Exchange::of(&family, thread)
+    };
+    let exchanges: Vec<Result<Exchange, String>> = trainers.iter().map(exchange).collect();
+    for (waits, exchange) in trainers.iter_mut().zip(&exchanges) {
         let makers = waits.makers().into_keys().filter_map(|lane| family.thread_of(lane));
         waits.faults = makers.filter_map(|maker| family.threads[maker].faults).reduce(|a, b| a + b);
         let file_waits = family.file_waits(waits.lane.proc);
         waits.file_waits = file_waits.filter(|step| step.start < waits.to && step.end > waits.from).count() as u64;
         waits.reader_file_wait_ns = reader_file_wait_ns(&family, waits);
         waits.is_supplied = is_supplied(&family, waits);
-        waits.loaders = family.thread_of(waits.lane).map(|own| Loaders::of(&family, own)).unwrap_or_default();
+        waits.loaders = exchange.as_ref().map(|exchange| Loaders::of(&family, exchange)).unwrap_or_default();
         waits.outside = outside(&family, waits);
         waits.before = before(&family, waits);
     }
@@ -294,7 +300,10 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
         let limited = trainers.into_iter().filter_map(|waits| waits.within(filter, &family));
         return Waits { is_known, trainers: limited.collect(), killed: family.killed, ..Waits::default() };
     }
-    let pipelines = trainers.iter().map(|waits| (waits.lane, pipeline(&family, &waits.trained()))).collect();
+    let pipeline = |(waits, exchange): (&TrainerWaits, &Result<Exchange, String>)| {
+        (waits.lane, pipeline(&family, &waits.trained(), exchange))
+    };
+    let pipelines = trainers.iter().zip(&exchanges).map(pipeline).collect();
     Waits { is_known, is_cut: false, trainers, pipelines, killed: family.killed }
 }
 
@@ -414,7 +423,7 @@ fn without_makers(family: &Family, found: Vec<TrainerWaits>) -> Vec<TrainerWaits
         let is_fed_by_it = |lane: &LaneId| lane.proc == trainer.lane.proc;
         let (makers, own) = (by.makers(), trainer.makers());
         let has_readers = own.keys().chain(&trainer.readers).any(|lane| *lane != trainer.lane);
-        let bytes = family.bytes_received(trainer.lane.proc, by.lane.proc);
+        let (_, bytes) = family.received_from(trainer.lane.proc, by.lane.proc);
         has_readers
             && makers.keys().chain(&by.readers).all(is_fed_by_it)
             && family.are_of_two_programs(trainer.lane.proc, by.lane.proc)

@@ -183,8 +183,7 @@ impl Trainer<'_, '_> {
         };
         let mut batches: Vec<Batch> = Vec::new();
         for (at, step) in thread.steps.iter().enumerate() {
-            let is_message = step.kind == StepKind::Take && step.amount > 0 && step.object.id != 0;
-            if !is_message || !is_from_reader(step) {
+            if !step.is_receipt() || !is_from_reader(step) {
                 continue;
             }
             let goes_on = |last: &&mut Batch| {
