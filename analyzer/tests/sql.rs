@@ -27,13 +27,13 @@ use tempfile::TempDir;
 /// Numbers that describe the count itself, not the trace.
 const OF_THE_COUNT: [&str; 7] = ["late", "late_ns", "duration_ns.exact", "size.exact", "error", "exposed_ns", "ranks"];
 
-/// Returns `true` for numbers that no table has: of a process its name, its role and its parent, of an epoch the
+/// Returns `true` for numbers that no table has: of a process its name, its role, its parent and its loop, of an epoch the
 /// reads during it, of a file where ranks overlap in it, of a trace which run lost data, which programs ptrace recorded and the number of
 /// excess waits, of a data set the remote ends of connections.
 fn is_of_the_count(section: &str, figure: &str) -> bool {
     let section_has = |name: &str, figures: &[&str]| section == name && figures.contains(&figure);
     OF_THE_COUNT.contains(&figure)
-        || section_has("processes", &["name", "role", "parent"])
+        || section_has("processes", &["name", "role", "parent", "own_loop"])
         || section == "processes" && (figure.starts_with("own_reads") || figure.starts_with("resources"))
         || section_has("epochs", &["bytes_read"])
         || section_has("allocation", &["lost_run_unknown", "waits_unexplained", "by_ptrace", "untraced"])

@@ -129,6 +129,60 @@ pub fn is_tool(program: &str) -> bool {
     TOOLS.contains(&program)
 }
 
+/// Programs that read files and work on them: they print, search, check, compile, or answer queries.
+const READERS: [&str; 33] = [
+    "cat",
+    "cp",
+    "mv",
+    "dd",
+    "tee",
+    "wc",
+    "head",
+    "tail",
+    "cmp",
+    "diff",
+    "grep",
+    "rg",
+    "awk",
+    "gawk",
+    "mawk",
+    "sed",
+    "find",
+    "md5sum",
+    "sha1sum",
+    "sha256sum",
+    "sha512sum",
+    "b3sum",
+    "cc1",
+    "cc1plus",
+    "rustc",
+    "postgres",
+    "mysqld",
+    "mariadbd",
+    "mongod",
+    "redis-server",
+    "sqlite3",
+    "duckdb",
+    "fsck",
+];
+
+/// Returns `true` if a program is known to read files for another purpose than training.
+pub fn only_reads(program: &str) -> bool {
+    READERS.contains(&program)
+}
+
+/// Folders of installed programs, in any place.
+const FOLDERS: [&str; 6] = ["bin", "sbin", "lib", "lib64", "libexec", "opt"];
+
+/// Returns `true` if a command names an installed program: without a folder, or in one of those for them.
+pub fn is_installed(command: &str) -> bool {
+    let mut folders: Vec<&str> = command.split('/').collect();
+    folders.pop();
+    let is_hidden = |folder: &&str| folder.len() > 1 && folder.starts_with('.') && *folder != "..";
+    let is_its = |folder: &&str| FOLDERS.contains(folder) || is_hidden(folder);
+    folders.is_empty() || command.starts_with('/') && folders.iter().any(is_its)
+}
+
 /// A part of the command line of a process that Python spawned, which imports everything again.
 pub const SPAWNED: &str = "multiprocessing.spawn";
 
@@ -188,6 +242,16 @@ mod tests {
 
     fn process(program: &str, command: &str) -> Process {
         Process { program: Some(program.into()), command: Some(command.into()), ..Process::default() }
+    }
+
+    #[test]
+    fn programs_that_somebody_builds_are_started_by_a_path() {
+        let installed =
+            ["train", "/usr/bin/train", "/opt/net/train", "/home/me/.cargo/bin/rustc", "/home/me/env/bin/train"];
+        assert!(installed.into_iter().all(is_installed));
+        assert!(
+            ["./train", "../train", "bin/train", "/home/me/train"].into_iter().all(|command| !is_installed(command))
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@
 use super::Summary;
 use super::headline::{Bottleneck, Certainty, Headline, Level, decisive};
 use super::no_cpu::reader_cpus;
+use super::own_reads::installed_loop;
 use super::subject::FREE;
 use super::verdict::{Waits, lost_share, training_waits, unknown};
 use crate::summary::figures::units::{grouped, many, share, time};
@@ -60,7 +61,7 @@ pub fn confidence(summary: &Summary, headline: &Headline) -> Option<(Level, Stri
             vec![Fact(Level::High, "the calls of the communication library are in the trace".into())]
         }
         Some(waits) => of_training(summary, headline, &waits),
-        None => vec![without_training(headline)],
+        None => vec![without_training(summary, headline)],
     };
     facts.extend(gaps(summary));
     let level = facts.iter().map(|fact| fact.0).min()?;
@@ -193,8 +194,12 @@ fn foreign_load(summary: &Summary, headline: &Headline, waits: &Waits) -> Option
     })
 }
 
-fn without_training(headline: &Headline) -> Fact {
+fn without_training(summary: &Summary, headline: &Headline) -> Fact {
     match (headline.bottleneck, headline.certainty) {
+        (Bottleneck::NoTraining, _) if installed_loop(summary).is_some() => Fact(
+            Level::Low,
+            "no spans, and calls do not distinguish training from other programs that read and compute".into(),
+        ),
         (Bottleneck::NoTraining, _) => {
             Fact(Level::Medium, "no spans, and calls show no thread that takes batches and computes".into())
         }

@@ -15,11 +15,10 @@ use super::gpu::Gpus;
 use super::layout::{hung, wrapped};
 use super::named_pipe::source;
 use super::no_cpu::Shortage;
+use super::own_reads::{installed_loop, may_train, own_reads, read_from_cache};
 use super::subject::FREE;
 use super::verdict::{LIMITING, NO_STORAGE, STORAGE, Waits};
-use super::verdict::{
-    lost_share, may_train, own_reads, read_from_cache, saves_alone, sentences, training_waits, waits,
-};
+use super::verdict::{lost_share, saves_alone, sentences, training_waits, waits};
 use crate::summary::count::tally::Tally;
 use crate::summary::figures::units::{grouped, many, share, time};
 use crate::summary::training::RankGroup;
@@ -856,14 +855,9 @@ fn without_training(summary: &Summary, pools: Option<&Waits>) -> Headline {
         );
         return Headline::new(Bottleneck::NoTraining, why);
     }
-    if !may_train(summary) {
-        return Headline::new(
-            Bottleneck::NoTraining,
-            format!("No process in this trace looks like a training job; {active}."),
-        );
-    }
     match own_reads(summary) {
         Some((name, part)) => of_main_thread(summary, name, part),
+        None if !may_train(summary) => without_trainer(summary, &active),
         None => {
             let slept = slept(summary).map_or_else(String::new, |text| format!(" {text}"));
             let why = format!(
@@ -872,6 +866,15 @@ fn without_training(summary: &Summary, pools: Option<&Waits>) -> Headline {
             Headline::new(Bottleneck::Unknown, why)
         }
     }
+}
+
+/// Returns the headline of a trace in which no program is known to train.
+fn without_trainer(summary: &Summary, active: &str) -> Headline {
+    let looped = installed_loop(summary).map_or_else(String::new, |(name, part)| {
+        format!(" {name} reads in its main thread, and reads took {} of its loop.", Unit::Share.text(part))
+    });
+    let why = format!("No process in this trace looks like a training job; {active}.{looped}");
+    Headline::new(Bottleneck::NoTraining, why)
 }
 
 /// Returns the headline of a program that reads in its main thread, for this part of its loop.

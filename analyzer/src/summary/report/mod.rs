@@ -47,6 +47,8 @@ pub mod named_pipe;
 pub mod next_step;
 pub mod no_cpu;
 pub mod non_file_calls;
+pub mod own_loop;
+mod own_reads;
 pub mod patterns;
 pub mod processes;
 pub mod ranks;

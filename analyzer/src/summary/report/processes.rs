@@ -7,6 +7,7 @@ use std::fmt::Write;
 use dlio_schemas::ops::Class;
 use serde::{Deserialize, Serialize};
 
+use super::own_loop::OwnLoop;
 use super::{Section, Summary};
 use crate::catalog::Process;
 use crate::load::Trace;
@@ -52,6 +53,9 @@ pub struct ProcessUse {
     /// Data file reads by its main thread; `null` if there were none.
     #[serde(default)]
     pub own_reads: Option<DataReads>,
+    /// The folder of its program if that is a compiled one which may train, for all that calls show.
+    #[serde(default)]
+    pub own_loop: Option<OwnLoop>,
     /// The host resources it was allowed to use, and their use.
     #[serde(default)]
     pub resources: Resources,
@@ -98,7 +102,9 @@ impl Section for Processes {
         a list of program images: `host`, `pid`, `rank`, `program`, `proc` (key into the table `processes`), `parent` \
         (that of the image that started it; `null` if that was not traced), `first_ts` (start of its first event), \
         `name` (its script, or its number among workers), `own_reads` (of data files, by its first thread: `from_ts`, \
-        `to_ts`, `read_ns`, `pauses` of 1 ms or more between them; `null` if there are none), `resources` (its limits \
+        `to_ts`, `read_ns`, `pauses` of 1 ms or more between them; `null` if there are none), `own_loop` (`local` or \
+        `installed`, the folder of a compiled program which may train: its first thread reads data in a loop, and it \
+        sends, receives and writes little; otherwise `null`), `resources` (its limits \
         and use: `cpus` and `cpu_list` on which its main thread could run at its start, `cpus_end` and `cpu_list_end` \
         of any of its threads later; `numa_nodes` of its host with their CPUs and `memory_nodes` that it may use; \
         `are_groups_known`; `cpu_quota` in CPUs, `cpu_group`, and while it ran that \
@@ -145,6 +151,7 @@ impl Section for Processes {
                 threads: count.threads.len() as u64,
                 lost: process.lost + count.lost,
                 own_reads: count.threads.get(&process.pid).map(|thread| thread.data_reads).filter(|it| it.read_ns > 0),
+                own_loop: OwnLoop::of(process, count, (work.bytes_read, work.bytes_written)),
                 resources: process.resources.clone(),
                 threads_cpu_ns: (count.cpu_us > 0).then_some(count.cpu_us as i64 * 1_000),
                 work,

@@ -22,8 +22,8 @@ use super::loaders::Loaders;
 use super::parts::{Part, Parts};
 use super::passes::Exchange;
 use super::pipeline::{Trained, pipeline};
-use super::thread::Faults;
-use super::timeline::{StepKind, Timelines};
+use super::thread::{Faults, Thread};
+use super::timeline::{Step, StepKind, Timelines};
 use crate::catalog::Process;
 use crate::filter::Filter;
 use crate::replay::pipeline::Pipeline;
@@ -269,8 +269,7 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
     if timelines.is_cut {
         return Waits { is_cut: true, ..Waits::default() };
     }
-    let mut steps = timelines.threads.values().flat_map(|thread| &thread.steps);
-    let is_known = steps.any(|step| step.kind != StepKind::Sleep && step.object.id != 0 || step.waker != 0);
+    let is_known = are_ends_known(&timelines);
     let family = Family::new(timelines, processes);
     if !is_known {
         return Waits { killed: family.killed, ..Waits::default() };
@@ -305,6 +304,15 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
     };
     let pipelines = trainers.iter().zip(&exchanges).map(pipeline).collect();
     Waits { is_known, is_cut: false, trainers, pipelines, killed: family.killed }
+}
+
+/// Returns `true` if the trace shows what ended waits: objects or wakers, or threads wait for nothing but the ends of others.
+fn are_ends_known(timelines: &Timelines) -> bool {
+    use StepKind::{Join, Poll, Sleep, Take, TimedWait, Wait};
+    let steps = || timelines.threads.values().flat_map(|thread| &thread.steps);
+    let is_shown = |step: &Step| step.kind != Sleep && step.object.id != 0 || step.waker != 0;
+    let is_for_others = |step: &Step| matches!(step.kind, Wait | TimedWait | Take | Poll);
+    steps().any(is_shown) || steps().any(|step| step.kind == Join) && !steps().any(is_for_others)
 }
 
 /// Explains the waits of threads that mark them with spans. If such a thread only takes batches from a loader and passes them
@@ -358,12 +366,22 @@ fn reader_file_wait_ns(family: &Family, waits: &TrainerWaits) -> i64 {
     procs.into_iter().map(|proc| family.file_wait_ns(proc, &within)).max().unwrap_or(0)
 }
 
+/// The thread that writes a compressor's output writes for at least one part in this many of the time in which its data is read.
+const WRITING_PART: i64 = 4;
+
 fn is_supplied(family: &Family, waits: &TrainerWaits) -> bool {
-    let fetched = |lane: LaneId| family.thread_of(lane).map_or(0, |thread| family.threads[thread].fetched());
+    let thread = |lane: LaneId| family.thread_of(lane).map(|thread| &family.threads[thread]);
+    let fetched = |lane: LaneId| thread(lane).map_or(0, Thread::fetched);
     let makers = waits.makers();
+    let own = fetched(waits.lane);
     let by_makers: i64 = makers.keys().map(|lane| fetched(*lane)).sum();
     let are_others = makers.keys().any(|lane| family.is_below(lane.proc, waits.lane.proc));
-    are_others || by_makers > 0 && by_makers >= fetched(waits.lane)
+    // A thread that decodes gets its data from another thread, which set the pace of some waits.
+    let limiters: BTreeSet<LaneId> = waits.waits.iter().filter_map(|wait| wait.limiter).collect();
+    let by_limiters: i64 = limiters.iter().filter(|lane| **lane != waits.lane).map(|lane| fetched(*lane)).sum();
+    let written = thread(waits.lane).map_or(0, |thread| thread.written_ns);
+    let through_others = WRITING_PART * written < by_limiters && by_limiters >= own;
+    are_others || by_makers > 0 && by_makers >= own || through_others
 }
 
 /// Finds trainers without spans.

@@ -904,3 +904,55 @@ fn unpickling_a_large_message_is_a_part_of_the_wait_for_it() {
     let found = explained(timelines, &[python(1, None), python(2, Some(1))]);
     assert_eq!(only(&found).ns(WaitKind::Data), 5 * (30 + 14) * MS);
 }
+
+/// Returns a thread of the trainer's process.
+fn beside(tid: i32) -> LaneId {
+    LaneId { tid, ..TRAINER }
+}
+
+/// Returns a thread that wakes `next` every 40 ms, works on what another thread gave it, and reads or writes for the given times.
+fn stage(of: Option<LaneId>, (stored, written): (i64, i64)) -> ThreadPart {
+    let at = |i: i64| if of.is_some() { 40 * i + 30 } else { 40 * i + 25 };
+    let waits = |i: i64| of.map(|waker| woken(40 * i, 40 * i + 26, waker));
+    let given = |i: i64| Step { storage: stored * MS / 8, ..step(StepKind::Edge, Object::default(), at(i), at(i)) };
+    let steps = (0..8).flat_map(|i| waits(i).into_iter().chain([given(i)])).collect();
+    ThreadPart { steps, stored_ns: stored * MS, written_ns: written * MS, first: Some(0), ..ThreadPart::default() }
+}
+
+#[test]
+fn a_thread_that_decodes_what_another_one_reads_supplies_data() {
+    let is_fed = |written: i64| {
+        let mut timelines = Timelines::default();
+        let own = (0..8).map(|i| woken(40 * i, 40 * i + 31, beside(9))).collect();
+        let own = ThreadPart { steps: own, stored_ns: written * MS, written_ns: written * MS, ..ThreadPart::default() };
+        timelines.threads.insert(TRAINER, ThreadPart { first: Some(0), ..own });
+        timelines.threads.insert(beside(9), stage(Some(beside(10)), (0, 0)));
+        timelines.threads.insert(beside(10), stage(None, (160, 0)));
+        let found = explained(timelines, &[Process { pid: 1, ..Process::default() }]);
+        assert!(only(&found).waits.iter().any(|wait| wait.limiter == Some(beside(10))), "{:?}", found.trainers);
+        only(&found).is_fed()
+    };
+    // A compressor writes what its threads made of its input.
+    assert!(is_fed(0) && !is_fed(80));
+}
+
+#[test]
+fn threads_that_each_read_one_item_are_waited_for_until_they_end() {
+    let trains = |kind: StepKind| {
+        let mut timelines = Timelines::default();
+        let own = (0..8).map(|i| step(kind, Object::default(), 40 * i, 40 * i + 30)).collect();
+        timelines.threads.insert(TRAINER, ThreadPart { steps: own, first: Some(0), ..ThreadPart::default() });
+        for i in 0..8 {
+            let end = Step { storage: 45 * MS, ..step(StepKind::Edge, Object::default(), 40 * i + 30, 40 * i + 30) };
+            let first = Some((40 * i - 20) * MS);
+            let part = ThreadPart { steps: vec![end], stored_ns: 45 * MS, first, ..ThreadPart::default() };
+            timelines.threads.insert(beside(101 + i as i32), part);
+        }
+        explained(timelines, &[Process { pid: 1, ..Process::default() }])
+    };
+    let found = trains(StepKind::Join);
+    assert_eq!((only(&found).ns(WaitKind::Data), only(&found).works), (240 * MS, 7));
+    assert!(only(&found).is_fed());
+    // Nobody knows what ends other waits without objects.
+    assert!(!trains(StepKind::Wait).is_known);
+}
