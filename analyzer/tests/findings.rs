@@ -15,7 +15,9 @@ use dlio_analyzer::summary::report::allocation::UntracedProgram;
 use dlio_analyzer::summary::report::findings::{Severity, State};
 use dlio_analyzer::summary::report::headline::{Level, conclude};
 use dlio_analyzer::summary::report::screen::Page;
+use dlio_analyzer::summary::waits::first_threads::FirstThread;
 use dlio_analyzer::summary::waits::parts::{Part, Parts};
+use dlio_analyzer::summary::waits::thread::Mapped;
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::POS_UNKNOWN;
 use generator::runs::{Loader, MIB, sample, scenarios, slow_storage, slow_store};
@@ -1192,6 +1194,10 @@ fn confidence_falls_with_each_gap_of_the_trace() {
     assert_eq!((level, reason.as_str()), (Level::High, "measured by spans; 100 % of the wait has a named cause"));
     let untraced = |program: &str| UntracedProgram { program: program.into(), reason: "static".into(), times: 1 };
     let inferred = |summary: &mut Summary| summary.training[0].inferred = true;
+    let without_cpu = |summary: &mut Summary| {
+        summary.training[0].inferred = true;
+        summary.training[0].own_no_cpu_ns = Some(summary.training[0].trained_ns / 5);
+    };
     type Change<'a> = Box<dyn Fn(&mut Summary) + 'a>;
     let cases: Vec<(Change, Level, &str)> = vec![
         (Box::new(|_: &mut Summary| {}), Level::High, "measured by spans"),
@@ -1223,6 +1229,13 @@ fn confidence_falls_with_each_gap_of_the_trace() {
             Level::Medium,
             "/opt/server could not be traced",
         ),
+        // What limits inferred waits is said next to what lowers the confidence further.
+        (
+            Box::new(without_cpu),
+            Level::Low,
+            "inferred from calls; data work in the training thread itself is not counted",
+        ),
+        (Box::new(without_cpu), Level::Low, "for a CPU, which may hide more waiting for data"),
         // ldconfig runs for milliseconds.
         (
             Box::new(move |summary: &mut Summary| summary.allocation.untraced = vec![untraced("/sbin/ldconfig")]),
@@ -1240,6 +1253,55 @@ fn confidence_falls_with_each_gap_of_the_trace() {
     // A trace that does not show whether anything waits has a low confidence.
     let (level, reason) = confidence(&found, |summary| summary.training.clear());
     assert!(level == Level::Low && !reason.is_empty(), "{level:?}: {reason}");
+}
+
+/// Returns the first line and the reason of a verdict after a change of the report.
+fn concluded(report: &Value, change: impl FnOnce(&mut Summary)) -> (String, String) {
+    let mut summary: Summary = serde_json::from_value(report.clone()).unwrap();
+    change(&mut summary);
+    let headline = conclude(&summary, &[]).1;
+    (headline.text, headline.why)
+}
+
+#[test]
+fn checkpoints_without_spans_took_at_least_the_time_of_their_calls() {
+    let found = report(&written("checkpoints-at-least", slow_storage(&Loader::starved())), &[]);
+    let text = |checkpoint_ns: Option<i64>| {
+        let saves = |summary: &mut Summary| {
+            let training = &mut summary.training[0];
+            (training.waited_ns, training.written_ns) = (Some(0), Some(training.trained_ns / 2));
+            (training.checkpoint_ns, summary.checkpoints.files) = (checkpoint_ns, 1);
+        };
+        concluded(&found, saves).0
+    };
+    assert!(text(None).starts_with("CHECKPOINT-BOUND: at least 50 % of training is spent writing"), "{}", text(None));
+    assert!(text(Some(1)).starts_with("CHECKPOINT-BOUND: 50 % of training is spent writing"), "{}", text(Some(1)));
+}
+
+#[test]
+fn a_main_thread_may_wait_for_page_faults_or_in_sleeps() {
+    let found = report(&written("main-thread", slow_storage(&Loader::starved())), &[]);
+    let with = |sleeps: u64, slept_ns: i64, fault_ns: i64| {
+        let (from_ts, to_ts, faults) = (0, 1_000, 70);
+        let mapped = (fault_ns > 0).then_some(Mapped { from_ts, to_ts, faults, fault_ns });
+        concluded(&found, |summary| {
+            summary.training.clear();
+            summary.time.unoverlapped_io_ns = None;
+            summary.processes.truncate(1);
+            let process = &mut summary.processes[0];
+            (process.program, process.called, process.parent) = ("python3".into(), "train.py".into(), None);
+            (process.own_reads, process.first_thread) = (None, Some(FirstThread { sleeps, slept_ns, mapped }));
+        })
+    };
+    let (text, why) = with(0, 0, 300);
+    assert!(text.starts_with("POSSIBLY STORAGE-BOUND: at least 30 % of the time after the first mapping"), "{text}");
+    assert!(why.contains("70 page faults that storage served took at least 300 ns (30 %) of the 1 us"), "{why}");
+    let (text, why) = with(0, 0, 100);
+    assert!(text.starts_with("UNKNOWN") && why.contains("at least 100 ns (10 %)"), "{text} {why}");
+    let run = found["time"]["total_ns"].as_i64().unwrap();
+    let (text, why) = with(20, run / 2, 0);
+    assert!(text.starts_with("UNKNOWN") && why.contains("main thread of train.py slept 20 times"), "{text} {why}");
+    assert!(why.contains("(50 %)") && !with(19, run / 2, 0).1.contains("slept"), "{why}");
 }
 
 #[test]

@@ -34,7 +34,8 @@ fn is_of_the_count(section: &str, figure: &str) -> bool {
     let section_has = |name: &str, figures: &[&str]| section == name && figures.contains(&figure);
     OF_THE_COUNT.contains(&figure)
         || section_has("processes", &["name", "role", "parent", "own_loop"])
-        || section == "processes" && (figure.starts_with("own_reads") || figure.starts_with("resources"))
+        || section == "processes"
+            && ["own_reads", "first_thread", "resources"].iter().any(|its| figure.starts_with(its))
         || section_has("epochs", &["bytes_read"])
         || section_has("allocation", &["lost_run_unknown", "waits_unexplained", "by_ptrace", "untraced"])
         || section_has("shared", &["common_writes", "common_ns"])

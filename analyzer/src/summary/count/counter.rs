@@ -427,6 +427,9 @@ impl Counter<'_> {
         }
         if traits.io && file.stored {
             self.counted.memory_maps += u64::from(file.hand_over && traits.maps);
+            if traits.maps && file.data && !file.hand_over {
+                self.timelines.mapped(interval.start);
+            }
             // Opening and closing a file that is only written, and syncing it, is a part of writing it.
             let writes = traits.class == Class::Write || !file.hand_over && self.puts(traits, batch.file[i]);
             self.timelines.file_call(interval, (file.hand_over, traits.sizes || writes));

@@ -8,7 +8,7 @@
 use super::Summary;
 use super::headline::{Bottleneck, Certainty, Headline, Level, decisive};
 use super::no_cpu::reader_cpus;
-use super::own_reads::installed_loop;
+use super::own_reads::doubt;
 use super::subject::FREE;
 use super::verdict::{Waits, lost_share, training_waits, unknown};
 use crate::summary::figures::units::{grouped, many, share, time};
@@ -91,7 +91,11 @@ fn of_training(summary: &Summary, headline: &Headline, waits: &Waits) -> Vec<Fac
         facts.push(explained(waits));
         facts.extend(foreign_load(summary, headline, waits));
     }
-    facts.extend(own_work(headline, waits));
+    if let Some(Fact(level, text)) = own_work(headline, waits) {
+        // It limits how waits were found, whatever else does.
+        let Fact(found, basis) = &mut facts[0];
+        (*found, *basis) = ((*found).min(level), format!("{basis}; {text}"));
+    }
     facts.extend(own_shortage(headline, waits));
     let (trained, run) = (waits.trained as f64 / waits.groups.len() as f64, summary.time.total_ns as f64);
     if trained < SHORT_NS {
@@ -196,9 +200,9 @@ fn foreign_load(summary: &Summary, headline: &Headline, waits: &Waits) -> Option
 
 fn without_training(summary: &Summary, headline: &Headline) -> Fact {
     match (headline.bottleneck, headline.certainty) {
-        (Bottleneck::NoTraining, _) if installed_loop(summary).is_some() => Fact(
+        (Bottleneck::NoTraining, _) if doubt(summary).is_some() => Fact(
             Level::Low,
-            "no spans, and calls do not distinguish training from other programs that read and compute".into(),
+            "no spans, and calls do not distinguish training from other programs that read, compute or sleep".into(),
         ),
         (Bottleneck::NoTraining, _) => {
             Fact(Level::Medium, "no spans, and calls show no thread that takes batches and computes".into())

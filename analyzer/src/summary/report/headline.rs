@@ -15,14 +15,15 @@ use super::gpu::Gpus;
 use super::layout::{hung, wrapped};
 use super::named_pipe::source;
 use super::no_cpu::Shortage;
-use super::own_reads::{installed_loop, may_train, own_reads, read_from_cache};
-use super::subject::FREE;
-use super::verdict::{LIMITING, NO_STORAGE, STORAGE, Waits};
+use super::own_reads::{doubt, faulted, may_train, own_faults, own_reads, read_from_cache, served, slept};
+use super::subject::{FREE, LIMITING};
+use super::verdict::{NO_STORAGE, STORAGE, Waits};
 use super::verdict::{lost_share, saves_alone, sentences, training_waits, waits};
 use crate::summary::count::tally::Tally;
-use crate::summary::figures::units::{grouped, many, share, time};
+use crate::summary::figures::units::{many, share, time};
 use crate::summary::training::RankGroup;
 use crate::summary::waits::parts::{Part, Parts};
+use crate::summary::waits::thread::Mapped;
 use crate::summary::waits::trainers::WaitKind;
 use crate::summary::wording::Wording;
 
@@ -471,7 +472,11 @@ fn with_share(bottleneck: Bottleneck, title: &str, part: f64, waits: &Waits, (lo
     let by_calls = by_calls && certainty(waits) != Certainty::UpperBound;
     let certainty = if by_calls { Certainty::Inferred } else { certainty(waits) };
     let partly = if part < LIMITING { "PARTLY " } else { "" };
-    let limit = if certainty == Certainty::UpperBound || waits.is_shared_loss() { "up to " } else { "" };
+    let limit = match bottleneck {
+        _ if certainty == Certainty::UpperBound || waits.is_shared_loss() => "up to ",
+        Bottleneck::CheckpointBound if waits.lacks_checkpoint_spans() => "at least ",
+        _ => "",
+    };
     Headline {
         share: Some(part),
         certainty,
@@ -502,8 +507,7 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
     let (lost, why) = match bottleneck {
         Bottleneck::CheckpointBound | Bottleneck::WriteBound => {
             // Without spans, only calls show a checkpoint.
-            let is_lower = bottleneck == Bottleneck::CheckpointBound
-                && waits.groups.iter().all(|group| group.checkpoint_ns.is_none());
+            let is_lower = bottleneck == Bottleneck::CheckpointBound && waits.lacks_checkpoint_spans();
             let rest =
                 if is_lower { " Work on checkpoints before their files are opened is not included." } else { "" };
             let written = time(waits.written() as f64);
@@ -855,13 +859,18 @@ fn without_training(summary: &Summary, pools: Option<&Waits>) -> Headline {
         );
         return Headline::new(Bottleneck::NoTraining, why);
     }
-    match own_reads(summary) {
-        Some((name, part)) => of_main_thread(summary, name, part),
-        None if !may_train(summary) => without_trainer(summary, &active),
-        None => {
-            let slept = slept(summary).map_or_else(String::new, |text| format!(" {text}"));
+    match (own_reads(summary), own_faults(summary)) {
+        (Some((name, part)), faults) if faults.is_none_or(|(_, mapped)| mapped.part() < part) => {
+            of_main_thread(summary, name, part)
+        }
+        (_, Some((name, mapped))) if mapped.part() >= FREE => of_own_faults(name, &mapped),
+        (Some((name, part)), _) => of_main_thread(summary, name, part),
+        _ if !may_train(summary) => without_trainer(summary, &active),
+        _ => {
+            let more = [slept(summary), served(summary)].into_iter().flatten();
+            let more: String = more.map(|text| format!(" {text}")).collect();
             let why = format!(
-                "Calls do not show when training requested a batch, or which thread delivered it; {active}.{slept}"
+                "Calls do not show when training requested a batch, or which thread delivered it; {active}.{more}"
             );
             Headline::new(Bottleneck::Unknown, why)
         }
@@ -870,11 +879,28 @@ fn without_training(summary: &Summary, pools: Option<&Waits>) -> Headline {
 
 /// Returns the headline of a trace in which no program is known to train.
 fn without_trainer(summary: &Summary, active: &str) -> Headline {
-    let looped = installed_loop(summary).map_or_else(String::new, |(name, part)| {
-        format!(" {name} reads in its main thread, and reads took {} of its loop.", Unit::Share.text(part))
-    });
-    let why = format!("No process in this trace looks like a training job; {active}.{looped}");
+    let doubt = doubt(summary).map_or_else(String::new, |text| format!(" {text}"));
+    let why = format!("No process in this trace looks like a training job; {active}.{doubt}");
     Headline::new(Bottleneck::NoTraining, why)
+}
+
+/// Returns the headline of a program whose main thread waits for page faults of mapped files.
+fn of_own_faults(name: &str, mapped: &Mapped) -> Headline {
+    let (why, part) = (faulted((name, mapped)), mapped.part());
+    if part < LIMITING {
+        return Headline::new(Bottleneck::Unknown, format!("{why} The rest may be preprocessing or training."));
+    }
+    let (bottleneck, spent) = (Bottleneck::StorageBound, Unit::Share.text(part));
+    Headline {
+        share: Some(part),
+        certainty: Certainty::Inferred,
+        text: format!(
+            "POSSIBLY {}: at least {spent} of the time after the first mapping of a file is spent in page faults (if that is \
+             the training)",
+            bottleneck.title()
+        ),
+        ..Headline::new(bottleneck, why)
+    }
 }
 
 /// Returns the headline of a program that reads in its main thread, for this part of its loop.
@@ -907,22 +933,6 @@ fn of_main_thread(summary: &Summary, name: &str, part: f64) -> Headline {
             format!("{name} reads in its main thread, and reads took {spent} of its loop{from}."),
         )
     }
-}
-
-/// Fewer sleeps than this are not worth a sentence.
-const SLEEPS_MIN: u64 = 20;
-
-/// Returns the sentence on sleeps, which may be waits: for a flag, a value in memory, or the limit of a rate.
-fn slept(summary: &Summary) -> Option<String> {
-    let sleeps = || summary.past_files.iter().filter(|function| function.name.ends_with("sleep"));
-    let (count, ns) = sleeps().fold((0, 0), |(count, ns), function| (count + function.count, ns + function.time_ns));
-    (count >= SLEEPS_MIN && ns as f64 >= LIMITING * summary.time.total_ns as f64).then(|| {
-        format!(
-            "Threads slept {} times, {} in all; the trace does not show whether training waited for that.",
-            grouped(count),
-            time(ns as f64)
-        )
-    })
 }
 
 fn capital(text: &str) -> String {

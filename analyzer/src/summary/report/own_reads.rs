@@ -1,13 +1,15 @@
 //! Processes whose main thread reads its data itself, like a loader without workers: the part of their loop that reads take.
 
 use super::Summary;
+use super::findings::Unit;
 use super::named_pipe::source;
 use super::own_loop::OwnLoop;
 use super::processes::ProcessUse;
-use super::subject::FREE;
+use super::subject::{FREE, LIMITING};
 use crate::summary::count::counted::DataReads;
-use crate::summary::figures::units::{bytes, share, time};
-use crate::summary::tree;
+use crate::summary::figures::units::{bytes, grouped, many, share, time};
+use crate::summary::tree::{self, is_shell, is_tool, only_reads};
+use crate::summary::waits::thread::Mapped;
 
 /// Returns `true` if a program may be a training run that the trace does not show: it has a rank or spans, or it is a
 /// script. Programs like `tar` are not.
@@ -16,21 +18,34 @@ pub(super) fn may_train(summary: &Summary) -> bool {
     !summary.spans.is_empty() || summary.processes.iter().any(trains)
 }
 
-/// Returns the process with the longest reads among compiled programs that may train, if no other program may.
-fn compiled(summary: &Summary, place: OwnLoop) -> Option<(&ProcessUse, DataReads)> {
-    let all = summary.processes.iter().filter(|process| process.own_loop == Some(place) && !may_train(summary));
+/// Returns the process with the longest reads among compiled programs that may train, as far as they are meant, if no other
+/// program may.
+fn compiled(summary: &Summary, is_meant: impl Fn(&ProcessUse, OwnLoop) -> bool) -> Option<(&ProcessUse, DataReads)> {
+    let is_one = |process: &&ProcessUse| process.own_loop.is_some_and(|place| is_meant(process, place));
+    let all = summary.processes.iter().filter(|process| is_one(process) && !may_train(summary));
     let found = all.filter_map(|process| Some((process, process.own_reads?)));
     found.filter(|(_, reads)| after_reads(summary, reads).is_none()).max_by_key(|(_, reads)| reads.read_ns)
 }
 
-/// Returns `true` if a compiled program reads its data in a loop, and may train for all that calls show.
-pub(super) fn may_loop(summary: &Summary) -> bool {
-    compiled(summary, OwnLoop::Local).is_some()
+/// Returns such a program that somebody built and that works for no other one.
+fn local_loop(summary: &Summary) -> Option<(&ProcessUse, DataReads)> {
+    compiled(summary, |process, place| place == OwnLoop::Local && !is_worker(process))
 }
 
-/// Returns the name of an installed program that reads its data in a loop, and the share of the loop that reads took.
-pub(super) fn installed_loop(summary: &Summary) -> Option<(&str, f64)> {
-    compiled(summary, OwnLoop::Installed).map(|(process, reads)| (process.called.as_str(), part_of(&reads)))
+/// Returns `true` if a compiled program reads its data in a loop, and may train for all that calls show.
+pub(super) fn may_loop(summary: &Summary) -> bool {
+    local_loop(summary).is_some()
+}
+
+/// Returns what a program does that does not look like a training and may be one: an installed program or a worker reads data in a
+/// loop, or a main thread sleeps.
+pub(super) fn doubt(summary: &Summary) -> Option<String> {
+    let found = compiled(summary, |process, place| place == OwnLoop::Installed || is_worker(process));
+    let looped = found.map(|(process, reads)| {
+        let part = Unit::Share.text(part_of(&reads));
+        format!("{} reads in its main thread, and reads took {part} of its loop.", process.called)
+    });
+    looped.or_else(|| slept(summary).filter(|_| summary.dataset.bytes_read > 0))
 }
 
 /// Returns the share of the time from the first read to the last that reads took.
@@ -38,23 +53,88 @@ fn part_of(reads: &DataReads) -> f64 {
     reads.read_ns as f64 / (reads.to_ts - reads.from_ts).max(1) as f64
 }
 
-/// Returns the process whose main thread reads data most of all, and its reads.
-fn own_reader(summary: &Summary) -> Option<(&ProcessUse, DataReads)> {
+/// Returns the processes that may train and work for no other one.
+fn alone(summary: &Summary) -> impl Iterator<Item = &ProcessUse> {
     let trains = |process: &&ProcessUse| process.rank.is_some() || tree::may_train(&process.program);
     // One of several children of a process works for that process.
     let has_siblings = |process: &&ProcessUse| {
         let is_one = |other: &&ProcessUse| other.parent == process.parent && tree::may_train(&other.program);
         process.parent.is_some() && process.rank.is_none() && summary.processes.iter().filter(is_one).count() > 1
     };
-    // A forked or spawned process works for its parent, too.
-    let is_worker = |process: &&ProcessUse| process.rank.is_none() && process.called.starts_with(WORKER);
+    summary.processes.iter().filter(move |it| trains(it) && !has_siblings(it) && !is_worker(it))
+}
+
+/// Returns `true` for a forked or spawned process, which works for its parent.
+fn is_worker(process: &ProcessUse) -> bool {
+    process.rank.is_none() && process.called.starts_with(WORKER)
+}
+
+/// Returns the process whose main thread reads data most of all, and its reads.
+fn own_reader(summary: &Summary) -> Option<(&ProcessUse, DataReads)> {
     let own = |process: &ProcessUse| process.own_reads.filter(DataReads::are_a_loop);
-    let found = summary
-        .processes
-        .iter()
-        .filter(|it| trains(it) && !has_siblings(it) && !is_worker(it))
-        .filter_map(|process| Some((process, own(process)?)));
-    found.max_by_key(|(_, reads)| reads.read_ns).or_else(|| compiled(summary, OwnLoop::Local))
+    let found = alone(summary).filter_map(|process| Some((process, own(process)?)));
+    found.max_by_key(|(_, reads)| reads.read_ns).or_else(|| local_loop(summary))
+}
+
+/// Returns the process whose main thread waits longest for page faults of mapped files.
+pub(super) fn own_faults(summary: &Summary) -> Option<(&str, Mapped)> {
+    let faults = |process: &ProcessUse| process.first_thread?.mapped.filter(|mapped| mapped.fault_ns > 0);
+    let found = alone(summary).filter_map(|process| Some((process.called.as_str(), faults(process)?)));
+    found.max_by_key(|(_, mapped)| mapped.fault_ns)
+}
+
+/// Returns the sentence on such faults.
+pub(super) fn faulted((name, mapped): (&str, &Mapped)) -> String {
+    format!(
+        "{name} reads mapped files in its main thread: {} that storage served took at least {} ({}) of the {} after its first \
+         mapping.",
+        many(mapped.faults, "page fault", "page faults"),
+        time(mapped.fault_ns as f64),
+        Unit::Share.text(mapped.part()),
+        time((mapped.to_ts - mapped.from_ts) as f64)
+    )
+}
+
+/// Storage served this many bytes at least to mappings that are worth a sentence, and several times as many as calls read.
+const SERVED_MIN: u64 = 16 << 20;
+const SERVED_TIMES: u64 = 4;
+
+/// Returns the sentence on bytes that storage served to mappings, if the time that this took is unknown.
+pub(super) fn served(summary: &Summary) -> Option<String> {
+    let maps = |process: &ProcessUse| process.first_thread.is_some_and(|thread| thread.mapped.is_some());
+    let process = alone(summary).find(|process| maps(process))?;
+    let (stored, read) = (process.resources.storage_read?, process.work.bytes_read);
+    (stored >= SERVED_MIN && stored >= SERVED_TIMES * read).then(|| {
+        format!(
+            "Storage served {} to {}, of which calls read {}: the rest are page faults of mapped files, or of its program and \
+             libraries, and their time is unknown.",
+            bytes(stored as f64),
+            process.called,
+            bytes(read as f64)
+        )
+    })
+}
+
+/// Fewer sleeps than this are not worth a sentence.
+const SLEEPS_MIN: u64 = 20;
+
+/// Returns the sentence on the sleeps of a main thread, if they take a large part of the run: a step of a training may be one, and
+/// so may a wait for a flag, a value in memory, or the limit of a rate.
+pub(super) fn slept(summary: &Summary) -> Option<String> {
+    let is_known = |program: &str| is_tool(program) || is_shell(program) || only_reads(program);
+    let others = summary.processes.iter().filter(|process| !is_worker(process) && !is_known(&process.program));
+    let sleeps = others.filter_map(|process| Some((process, process.first_thread?)));
+    let (process, thread) = sleeps.max_by_key(|(_, thread)| thread.slept_ns)?;
+    let is_long = thread.slept_ns as f64 >= LIMITING * summary.time.total_ns as f64;
+    (is_long && thread.sleeps >= SLEEPS_MIN).then(|| {
+        format!(
+            "The main thread of {} slept {} times, {} ({}) in all; the trace does not show whether it waited for data then.",
+            process.called,
+            grouped(thread.sleeps),
+            time(thread.slept_ns as f64),
+            share(thread.slept_ns, summary.time.total_ns)
+        )
+    })
 }
 
 /// The name of processes that a program forks or spawns, before their number.

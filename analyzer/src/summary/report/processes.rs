@@ -17,7 +17,8 @@ use crate::summary::count::counted::{DataReads, ProcessCount};
 use crate::summary::figures::units::{bytes, grouped, time};
 use crate::summary::report::layout::{dash, heading, more};
 use crate::summary::training::Role;
-use crate::summary::tree::{names, parents};
+use crate::summary::tree::{LaneId, names, parents};
+use crate::summary::waits::first_threads::FirstThread;
 use crate::text_table::Grid;
 
 #[derive(Serialize, Deserialize, Debug)]
@@ -53,6 +54,9 @@ pub struct ProcessUse {
     /// Data file reads by its main thread; `null` if there were none.
     #[serde(default)]
     pub own_reads: Option<DataReads>,
+    /// Sleeps of its main thread, and its use of mapped data files.
+    #[serde(default)]
+    pub first_thread: Option<FirstThread>,
     /// The folder of its program if that is a compiled one which may train, for all that calls show.
     #[serde(default)]
     pub own_loop: Option<OwnLoop>,
@@ -104,7 +108,10 @@ impl Section for Processes {
         `name` (its script, or its number among workers), `own_reads` (of data files, by its first thread: `from_ts`, \
         `to_ts`, `read_ns`, `pauses` of 1 ms or more between them; `null` if there are none), `own_loop` (`local` or \
         `installed`, the folder of a compiled program which may train: its first thread reads data in a loop, and it \
-        sends, receives and writes little; otherwise `null`), `resources` (its limits \
+        sends, receives and writes little; otherwise `null`), \
+        `first_thread` (`sleeps`, `slept_ns`, and `mapped`, its mappings of data files: `from_ts` of the first one, \
+        `to_ts` of its last event, `faults` that storage served, and the least time `fault_ns` that it waited for them; \
+        `null` if it neither slept nor mapped any, or if that is unknown), `resources` (its limits \
         and use: `cpus` and `cpu_list` on which its main thread could run at its start, `cpus_end` and `cpu_list_end` \
         of any of its threads later; `numa_nodes` of its host with their CPUs and `memory_nodes` that it may use; \
         `are_groups_known`; `cpu_quota` in CPUs, `cpu_group`, and while it ran that \
@@ -125,6 +132,7 @@ impl Section for Processes {
         let processes = trace.catalog.processes();
         let parents = parents(&processes);
         let killed = &analysis.measured.waits.killed;
+        let firsts = &analysis.measured.waits.first_threads;
         let facts: HashMap<_, _> = (0u32..)
             .zip(names(&processes))
             .zip(&processes)
@@ -135,6 +143,8 @@ impl Section for Processes {
             work.add(count);
             let (proc, name) = &facts[&std::ptr::from_ref(process)];
             let killed = killed.iter().find(|killed| killed.proc == *proc);
+            let lane = LaneId { proc: *proc, tid: process.pid };
+            let first_thread = firsts.binary_search_by_key(&lane, |(lane, _)| *lane).ok().map(|at| firsts[at].1);
             ProcessUse {
                 host: hosts.get(process.host as usize).map_or_else(String::new, |host| host.name.clone()),
                 pid: process.pid,
@@ -151,6 +161,7 @@ impl Section for Processes {
                 threads: count.threads.len() as u64,
                 lost: process.lost + count.lost,
                 own_reads: count.threads.get(&process.pid).map(|thread| thread.data_reads).filter(|it| it.read_ns > 0),
+                first_thread,
                 own_loop: OwnLoop::of(process, count, (work.bytes_read, work.bytes_written)),
                 resources: process.resources.clone(),
                 threads_cpu_ns: (count.cpu_us > 0).then_some(count.cpu_us as i64 * 1_000),

@@ -6,6 +6,9 @@ use crate::summary::training::RankGroup;
 /// A training run that waits for less than this share would gain nothing from faster data loading.
 pub(super) const FREE: f64 = 0.05;
 
+/// A training run that waits for this share of its time or more is limited by data loading.
+pub(super) const LIMITING: f64 = 0.2;
+
 /// The trainers that a verdict is about.
 pub(super) struct Subject<'a> {
     pub groups: Vec<&'a RankGroup>,

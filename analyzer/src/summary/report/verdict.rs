@@ -15,8 +15,8 @@ use super::gpu::{Gpus, gpus};
 use super::locked;
 use super::named_pipe::named_pipe;
 use super::no_cpu::{Shortage, reader_cpus};
-use super::own_reads::{may_loop, may_train, reads_itself};
-use super::subject::{FREE, Subject, subject, waited_for};
+use super::own_reads::{faulted, may_loop, may_train, own_faults, reads_itself};
+use super::subject::{FREE, LIMITING, Subject, subject, waited_for};
 use super::time::Time;
 use super::wait_enders::most;
 use crate::load::events::parser::DURATIONLESS;
@@ -30,9 +30,6 @@ use crate::summary::wording::Wording;
 
 /// A loop that waits for less than this share of its time shows no readers.
 const NONE: f64 = 0.005;
-
-/// A training run that waits for this share of its time or more is limited by data loading.
-pub(super) const LIMITING: f64 = 0.2;
 
 /// Times below this share of a training run are not mentioned.
 const WORTH: f64 = 0.01;
@@ -318,6 +315,11 @@ impl Waits<'_> {
     /// Returns `true` if trainers lose more to the waits of other trainers than to their own.
     pub(super) fn is_shared_loss(&self) -> bool {
         self.held.is_some() && self.lost() >= self.part(self.waited) + WORTH
+    }
+
+    /// Returns `true` if only calls show checkpoints: the work on them before their files are opened is unknown.
+    pub(super) fn lacks_checkpoint_spans(&self) -> bool {
+        self.groups.iter().all(|group| group.checkpoint_ns.is_none())
     }
 
     /// Returns the longest time that a training thread wrote files itself.
@@ -880,7 +882,11 @@ fn balance(summary: &Summary, has_pools: bool) -> Option<String> {
         None => match reads_itself(summary) {
             Some(own) if may_train(summary) => format!("{active}. {own} {RECORD_SPANS}"),
             Some(own) => format!("{active}. {own} {RECORD_SPANS_IN_C}"),
-            None => format!("{active}. Whether training waited for data is unknown. {RECORD_SPANS}"),
+            None => {
+                let faults = own_faults(summary)
+                    .map_or_else(String::new, |(name, mapped)| format!(" {}", faulted((name, &mapped))));
+                format!("{active}.{faults} Whether training waited for data is unknown. {RECORD_SPANS}")
+            }
         },
     })
 }

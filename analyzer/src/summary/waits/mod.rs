@@ -13,6 +13,7 @@
 //! file_waits   waits for files as messages of the threads that made them
 //! twins        processes that do the same work and exchange messages
 //! locks        objects that are locks: files', shared, Python's interpreter
+//! first_threads  sleeps and page faults of first threads
 //! thread       one thread's time, divided
 //! timeline     activity of each thread, collected while a trace is read
 //! parts        the causes of a wait, as exact sums
@@ -22,6 +23,7 @@ pub mod awaited_files;
 pub mod explain;
 pub mod family;
 mod file_waits;
+pub mod first_threads;
 pub mod loaders;
 mod locks;
 pub mod messages;

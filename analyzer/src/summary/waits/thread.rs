@@ -41,6 +41,26 @@ pub struct Thread {
     pub is_counted: bool,
     /// Page faults of its work on mapped files; `None` if the trace has no counters of the kernel.
     pub faults: Option<Faults>,
+    /// Its use of mapped data files, if it is the first thread of its process and maps any.
+    pub mapped: Option<Mapped>,
+}
+
+/// Use of mapped data files by a thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Mapped {
+    /// Its first mapping, and its last event.
+    pub from_ts: i64,
+    pub to_ts: i64,
+    /// Page faults that storage served, and the least time that it waited for them after the first mapping.
+    pub faults: u64,
+    pub fault_ns: i64,
+}
+
+impl Mapped {
+    /// Returns the share of the time since the first mapping in which it waited for storage, at least.
+    pub fn part(&self) -> f64 {
+        self.fault_ns as f64 / (self.to_ts - self.from_ts).max(1) as f64
+    }
 }
 
 /// Page faults.
@@ -99,7 +119,8 @@ impl Thread {
                 last = None;
             }
         }
-        Thread {
+        let from_mapping = part.mapped.filter(|_| is_first);
+        let thread = Thread {
             lane,
             is_first,
             born,
@@ -118,8 +139,28 @@ impl Thread {
             written_ns: part.written_ns,
             files_made: part.made_files.len(),
             opened: part.opened,
+            mapped: None,
         }
-        .divided(&part.usage)
+        .divided(&part.usage);
+        Thread { mapped: from_mapping.map(|from| thread.use_of_mappings(from, &part.usage)), ..thread }
+    }
+
+    /// Returns its use of mapped files since a timestamp. Faults of a window that starts before may be earlier ones, for
+    /// as long as it made no calls then.
+    fn use_of_mappings(&self, from: i64, usage: &[Usage]) -> Mapped {
+        let (mut found, mut start) = (Mapped { from_ts: from, to_ts: self.last, faults: 0, fault_ns: 0 }, self.born);
+        for window in Window::all(usage) {
+            if window.end > from && window.major_faults >= FAULTS_MIN {
+                let waited = self.composition(start, window.end).get(Part::PageFaults);
+                let before = self.composition(start, from.max(start));
+                let outside = [Part::PageFaults, Part::Cpu, Part::NoCpu, Part::OutsideCalls];
+                let earlier: i64 = outside.iter().map(|part| before.get(*part)).sum();
+                found.fault_ns += (window.waits_for_faults(waited) - earlier).max(0);
+                found.faults += window.major_faults;
+            }
+            start = window.end;
+        }
+        found
     }
 
     /// Divides the time between steps in advance.
@@ -348,6 +389,8 @@ struct Window {
     /// The thread was preempted, and the duration was not sampled.
     is_preempted: bool,
     major_faults: u64,
+    /// Number of times that the thread blocked; `None` if it is unknown.
+    blocked: Option<u64>,
 }
 
 const US: i64 = 1_000;
@@ -355,6 +398,12 @@ const US: i64 = 1_000;
 /// CPU time of the kernel for a page fault that storage serves: it submits the read, switches to another thread and back. 24 to
 /// 44 us were measured in a virtual machine.
 const FAULT_NS: i64 = 20 * US;
+
+/// The time that storage takes for a fault, at least.
+const SERVED_NS: i64 = 50 * US;
+
+/// Larger numbers of switches do not fit into a record of counters.
+const SWITCHES_MAX: u64 = (1 << 12) - 1;
 
 /// Fewer such faults are those of a program that starts: they do not show that it reads mapped files.
 const FAULTS_MIN: u64 = 10;
@@ -368,13 +417,21 @@ impl Window {
         let mut open: Option<Window> = None;
         let knows_delay = usage.iter().any(|usage| usage.counters.run_delay_us.is_some());
         for usage in usage {
-            let window =
-                open.get_or_insert(Window { end: 0, cpu: 0, run_delay: 0, is_preempted: false, major_faults: 0 });
+            let window = open.get_or_insert(Window {
+                end: 0,
+                cpu: 0,
+                run_delay: 0,
+                is_preempted: false,
+                major_faults: 0,
+                blocked: Some(0),
+            });
             window.end = usage.ts;
             let counters = usage.counters;
             window.cpu += counters.cpu_us as i64 * US;
             window.run_delay += counters.run_delay_us.unwrap_or(0) as i64 * US;
             window.major_faults += counters.major_faults;
+            let is_counted = counters.voluntary < SWITCHES_MAX;
+            window.blocked = window.blocked.filter(|_| is_counted).map(|blocked| blocked + counters.voluntary);
             window.is_preempted |= !knows_delay && counters.involuntary > 0;
             if counters.run_delay_us.is_some() || !knows_delay {
                 windows.extend(open.take());
@@ -382,6 +439,17 @@ impl Window {
         }
         windows.extend(open);
         windows
+    }
+
+    /// Returns the least part of a time off the CPU in which storage served faults: the thread may have blocked for other
+    /// reasons, as often as it blocked without such a fault.
+    fn waits_for_faults(&self, off_cpu: i64) -> i64 {
+        let faults = self.major_faults as i64;
+        match self.blocked.map(|blocked| blocked as i64) {
+            Some(blocked) if blocked <= faults => off_cpu,
+            Some(blocked) if blocked < 2 * faults => (off_cpu as i128 * faults as i128 / blocked as i128) as i64,
+            _ => off_cpu.min(faults * SERVED_NS),
+        }
     }
 
     /// Returns the composition of the time outside calls, and of the time in calls on files. Time off the CPU is assigned
@@ -449,6 +517,33 @@ mod tests {
         let thread = thread(vec![step(StepKind::Take, 1_000_000, 1_000_000, 0)], vec![usage(1_000_000, 700, 0, 30)]);
         let did = thread.composition(0, 1_000_000);
         assert_eq!((did.get(Part::Cpu), did.get(Part::PageFaults)), (100_000, 900_000));
+    }
+
+    #[test]
+    fn faults_after_the_first_mapping_are_waited_for() {
+        let counters = |major_faults, voluntary| Counters {
+            cpu_us: 2_000,
+            run_delay_us: Some(0),
+            major_faults,
+            voluntary,
+            ..Counters::default()
+        };
+        let mapped = |counters: Counters, from: i64| {
+            let steps = vec![step(StepKind::Take, 10_000_000, 10_000_000, 0)];
+            let usage = vec![Usage { ts: 10_000_000, counters }];
+            let part = ThreadPart { steps, usage, first: Some(0), mapped: Some(from), ..ThreadPart::default() };
+            Thread::new(LaneId { proc: 0, tid: 1 }, true, part).mapped.unwrap()
+        };
+        // Serving them takes some of the CPU time, too.
+        let all = mapped(counters(50, 50), 0);
+        assert_eq!((all.faults, all.fault_ns, all.to_ts), (50, 9_000_000, 10_000_000));
+        // All of them may precede the mapping; then other reasons to block, too many to count, or too few faults.
+        assert_eq!(mapped(counters(50, 50), 3_000_000).fault_ns, 6_000_000);
+        assert_eq!(mapped(counters(50, 50), 9_500_000).fault_ns, 0);
+        assert_eq!(mapped(counters(50, 90), 0).fault_ns, 5_000_000);
+        assert_eq!(mapped(counters(50, 900), 0).fault_ns, 2_500_000);
+        assert_eq!(mapped(counters(50, SWITCHES_MAX), 0).fault_ns, 2_500_000);
+        assert_eq!(mapped(counters(9, 9), 0).fault_ns, 0);
     }
 
     #[test]

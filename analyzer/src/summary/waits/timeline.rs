@@ -165,6 +165,8 @@ pub struct ThreadPart {
     /// Time in calls on stored files, and the part of it in writes.
     pub stored_ns: i64,
     pub written_ns: i64,
+    /// The first mapping of a data file.
+    pub mapped: Option<i64>,
     pub first: Option<i64>,
 }
 
@@ -388,6 +390,12 @@ impl TimelinePart {
         }
     }
 
+    /// Adds a mapping of a data file.
+    pub fn mapped(&mut self, ts: i64) {
+        let mapped = &mut self.threads[self.at].1.mapped;
+        *mapped = Some(mapped.map_or(ts, |first| first.min(ts)));
+    }
+
     pub fn fetch(&mut self, interval: Interval) {
         self.threads[self.at].1.fetches.push(interval);
     }
@@ -527,6 +535,7 @@ impl Timelines {
             thread.reads.truncate(READS_MAX);
             thread.made_files.truncate(MADE_MAX);
             thread.first = [thread.first, piece.first].into_iter().flatten().min();
+            thread.mapped = [thread.mapped, piece.mapped].into_iter().flatten().min();
         }
     }
 }

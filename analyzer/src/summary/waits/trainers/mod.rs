@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::explain::Explainer;
 use super::family::{Act, Family, Killed};
+use super::first_threads::{FirstThread, first_threads};
 use super::loaders::Loaders;
 use super::parts::{Part, Parts};
 use super::passes::Exchange;
@@ -217,6 +218,9 @@ pub struct Waits {
     /// Processes killed by a signal, as reported to their parents.
     #[serde(default)]
     pub killed: Vec<Killed>,
+    /// First threads that slept or mapped data files.
+    #[serde(default)]
+    pub first_threads: Vec<(LaneId, FirstThread)>,
 }
 
 impl Waits {
@@ -228,6 +232,8 @@ impl Waits {
         self.trainers.sort_by_key(|trainer| trainer.lane);
         self.killed.extend(other.killed);
         self.killed.sort_by_key(|killed| killed.proc);
+        self.first_threads.extend(other.first_threads);
+        self.first_threads.sort_by_key(|(lane, _)| *lane);
     }
 
     pub fn of(&self, lane: LaneId) -> Option<&TrainerWaits> {
@@ -271,8 +277,9 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
     }
     let is_known = are_ends_known(&timelines);
     let family = Family::new(timelines, processes);
+    let first_threads = first_threads(&family);
     if !is_known {
-        return Waits { killed: family.killed, ..Waits::default() };
+        return Waits { killed: family.killed, first_threads, ..Waits::default() };
     }
     let by_spans: Vec<usize> = (0..family.threads.len()).filter(|&t| !family.threads[t].fetches.is_empty()).collect();
     let mut trainers: Vec<TrainerWaits> = match by_spans.is_empty() {
@@ -297,13 +304,15 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
     }
     if filter.cuts_runs() {
         let limited = trainers.into_iter().filter_map(|waits| waits.within(filter, &family));
-        return Waits { is_known, trainers: limited.collect(), killed: family.killed, ..Waits::default() };
+        let trainers = limited.collect();
+        // Their times are not limited to the window.
+        return Waits { is_known, trainers, killed: family.killed, ..Waits::default() };
     }
     let pipeline = |(waits, exchange): (&TrainerWaits, &Result<Exchange, String>)| {
         (waits.lane, pipeline(&family, &waits.trained(), exchange))
     };
     let pipelines = trainers.iter().zip(&exchanges).map(pipeline).collect();
-    Waits { is_known, is_cut: false, trainers, pipelines, killed: family.killed }
+    Waits { is_known, is_cut: false, trainers, pipelines, killed: family.killed, first_threads }
 }
 
 /// Returns `true` if the trace shows what ended waits: objects or wakers, or threads wait for nothing but the ends of others.
