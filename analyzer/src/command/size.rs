@@ -10,7 +10,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || "use 512MB or 4GiB".to_string();
     match Amount::parse(text, amount::SIZES).ok_or_else(wrong)?.in_base() {
         bytes if !(0.0..=(1u64 << 62) as f64).contains(&bytes) => Err(wrong()),
-        bytes if bytes < LEAST as f64 => Err("the minimum is 32MiB".into()),
+        bytes if bytes < LEAST as f64 => Err(format!("{bytes} bytes are too few; the minimum is 32MiB")),
         bytes => Ok(bytes as u64),
     }
 }

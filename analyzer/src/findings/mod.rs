@@ -183,19 +183,17 @@ pub fn conclude(summary: &mut Summary, limits: &Limits) {
     summary.headline = headline;
 }
 
-/// The change of a finding if another one names the cause.
-const SEE_OTHERS: &str = "see the finding that names the cause";
-
-/// Refers from the finding that a training waits to those that name the cause.
+/// Refers from the finding that a training waits to the first one that names a cause.
 fn refer_to_cause(findings: &mut [Finding]) {
     let names_cause = |finding: &Finding| {
         let is_change = finding.fired() && finding.saves() && finding.severity <= Some(Severity::Warning);
         is_change && finding.id != NAMES_NO_CAUSE
     };
-    let is_named = findings.iter().any(names_cause);
-    let general = findings.iter_mut().find(|finding| finding.id == NAMES_NO_CAUSE);
-    if let Some(general) = general.filter(|_| is_named) {
-        general.remedy = SEE_OTHERS.into();
+    let Some(cause) = findings.iter().find(|finding| names_cause(finding)).map(|finding| finding.id.clone()) else {
+        return;
+    };
+    if let Some(general) = findings.iter_mut().find(|finding| finding.id == NAMES_NO_CAUSE) {
+        general.remedy = format!("see {cause}, which names a cause");
     }
 }
 

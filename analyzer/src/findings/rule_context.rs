@@ -340,7 +340,7 @@ fn gathered(mut found: Vec<&Function>) -> Calls {
     found.sort_by_key(|function| Reverse(function.time_ns));
     let row = |function: &&Function| {
         let Function { name, count, time_ns, .. } = function;
-        format!("{name}: {}, {} in total", many(*count, "call", "calls"), time(*time_ns as f64))
+        format!("{name}: {}, {} summed over threads", many(*count, "call", "calls"), time(*time_ns as f64))
     };
     Calls {
         count: found.iter().map(|function| function.count).sum(),

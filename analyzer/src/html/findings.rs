@@ -102,7 +102,7 @@ fn measured(measure: &Value) -> String {
     let value = number(measure, "value").map_or("not measured".into(), |value| kind.number(value));
     let limit = number(measure, "limit").map_or(String::new(), |limit| kind.number(limit));
     let way = if measure.get("below") == Some(&Value::Bool(true)) { "below" } else { "at least" };
-    format!("{}: {value} (limit: {way} {limit})", text(measure, "what").unwrap_or(""))
+    format!("{}: {value} (threshold: {way} {limit})", text(measure, "what").unwrap_or(""))
 }
 
 /// Returns whether a condition is met, if it was measured.
@@ -151,7 +151,7 @@ mod tests {
             "Waits &lt;b&gt;.",
             "<b>Saves up to 3.10 s (31 % of the run)</b>",
             "num_workers=8",
-            "&lt;wait&gt;: 50 % (limit: at least 5.0 %)",
+            "&lt;wait&gt;: 50 % (threshold: at least 5.0 %)",
             "1 rule did not fire or could not be evaluated",
         ] {
             assert!(page.contains(text), "{text} in {page}");
@@ -160,6 +160,6 @@ mod tests {
         let measure = json!({"what": "a part", "value": 0.01, "limit": 0.05, "unit": "share", "below": false});
         let quiet = json!({"id": "hot-file", "state": "quiet", "measures": [measure]});
         let rows = rules(&[quiet]);
-        assert_eq!(rows[0]["measured (✗: condition not met)"], "✗ a part: 1.0 % (limit: at least 5.0 %)");
+        assert_eq!(rows[0]["measured (✗: condition not met)"], "✗ a part: 1.0 % (threshold: at least 5.0 %)");
     }
 }

@@ -92,7 +92,10 @@ fn meant(error: &clap::Error, kind: ContextKind, typed: &str) -> Option<String> 
         ContextValue::Strings(all) => all.clone(),
         _ => return None,
     };
-    nearest(typed, suggestions.iter().map(String::as_str)).map(|near| format!("did you mean {near}?"))
+    // The dashes that all options begin with make none of them similar.
+    let name = |option: &str| option.trim_start_matches('-').to_string();
+    let near = nearest(&name(typed), suggestions.iter().map(|option| option.trim_start_matches('-')))?.to_string();
+    suggestions.into_iter().find(|option| name(option) == near).map(|near| format!("did you mean {near}?"))
 }
 
 fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {

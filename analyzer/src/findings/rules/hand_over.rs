@@ -16,8 +16,8 @@ pub const RULE: Rule = Rule {
     silences_rules: &[],
     remedy: "make batches cheaper to pass on: fewer and smaller parts per sample, shared memory, threads instead of processes if the \
         library releases the interpreter lock; or larger batches, if they are below 1 MB",
-    torch: "make batches cheaper to pass on: few tensors of small types (uint8), which go through shared memory, instead of arrays, \
-        lists or bytes; or a larger batch_size, if batches are below 1 MB",
+    torch: "pass on fewer and larger objects: one or a few tensors per batch, of small types such as uint8; tensors go through shared \
+        memory, but arrays, lists and bytes through a pipe; below 1 MB per batch, a larger batch_size helps, too",
     elsewhere: "",
     verify: COMPARE,
     judge,

@@ -112,7 +112,7 @@ fn judge(case: &Case) -> Judgement {
             case.loop_name(),
             match (network, io) {
                 (Some(part), _) => format!(", {} of that waiting for a network", Unit::Share.text(part)),
-                (_, Some(io)) => format!(", with I/O on files active for {} of that", Unit::Share.text(io)),
+                (_, Some(io)) => format!(", with file I/O active for {} of that time", Unit::Share.text(io)),
                 _ => String::new(),
             }
         ),

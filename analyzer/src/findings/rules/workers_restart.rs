@@ -17,7 +17,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "keep readers from one epoch to the next; let them load less before they start",
-    torch: "set persistent_workers=True; lighter imports in workers, fork or forkserver instead of spawn",
+    torch: "set persistent_workers=True; if the first start takes long, import less in workers, or use forkserver instead of spawn",
     elsewhere: "",
     verify: COMPARE,
     judge,

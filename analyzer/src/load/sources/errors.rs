@@ -45,8 +45,8 @@ impl std::fmt::Display for LoadError {
             ),
             LoadError::Missing(path) => write!(
                 f,
-                "cannot read {}: no such file or directory; pass the directory of a trace (DLIO_TRACE_DIR, by default \
-                 ./dlio-trace)",
+                "cannot read {}: no such file or directory; pass the directory of a trace, which -o or DLIO_TRACE_DIR sets \
+                 (default: ./dlio-trace)",
                 path.display()
             ),
             LoadError::Unreadable(path, error) => {
@@ -74,7 +74,7 @@ impl std::fmt::Display for LoadError {
             LoadError::NoTrace(path, formats) => {
                 write!(
                     f,
-                    "cannot read {}: not in a format that dlio-analyze reads; expected .dlt, .ring, {formats}; pass the directory that dlio trace wrote",
+                    "cannot read {}: not in a format that dlio-analyze reads; pass the directory that dlio trace wrote (other formats: .dlt, .ring, {formats})",
                     path.display()
                 )
             }

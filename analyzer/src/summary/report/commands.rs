@@ -1,6 +1,9 @@
 //! Commands in the texts of a report: rules write `TRACE` for the trace, and a report names the trace that was given.
 
+use std::fmt::Write;
+
 use super::Summary;
+use super::layout::hung;
 use crate::shell_word::shell_word;
 
 /// Longer lists of traces keep the placeholder.
@@ -11,8 +14,21 @@ const COMPARES: &str = " --compare after";
 
 /// Returns how to verify a change: the command, and what to do before it.
 pub fn verified(command: &str) -> String {
-    let record = if command.ends_with(COMPARES) { "record again with -o after, then " } else { "" };
-    format!("{record}{command}")
+    format!("{}{command}", before(command))
+}
+
+fn before(command: &str) -> &'static str {
+    if command.ends_with(COMPARES) { "record again with -o after, then " } else { "" }
+}
+
+/// Appends how to verify a change. A command that does not fit into the line has one of its own, of any length: it can be copied.
+pub fn append_verified(first: &str, command: &str, (indent, width): (usize, usize), out: &mut String) {
+    let whole = verified(command);
+    if first.chars().count() + whole.chars().count() <= width || before(command).is_empty() {
+        return hung(first, &whole, (indent, width), out);
+    }
+    hung(first, before(command).trim_end(), (indent, width), out);
+    let _ = writeln!(out, "{}{command}", " ".repeat(indent));
 }
 
 /// Returns traces as words of a command, unless they are too many for a text.

@@ -1,7 +1,7 @@
 //! How sure the verdict is: high, medium or low, by measured facts.
 //!
 //! Each fact permits a level at most, and the lowest one counts. High: spans show the waits, or a replay of the batches
-//! reproduces them, or the training thread's own calls take the time; and at least 90 % of the wait has a named cause.
+//! reproduces them, or the training thread's own calls take the time; and the cause of at least 90 % of the wait is known.
 //! Medium: waits are inferred from calls alone, or something is missing that may change the numbers. Low: at least half
 //! of the wait is unexplained, a GPU may hide it, or the trace does not show whether anything trains or waits for data.
 
@@ -137,7 +137,10 @@ fn basis(summary: &Summary, headline: &Headline, waits: &Waits) -> Fact {
         true if replayed && headline.bottleneck.is_wait_for_data() => {
             Fact(Level::High, "inferred from calls and confirmed by a replay of the batches".into())
         }
-        true => Fact(Level::Medium, "inferred from calls".into()),
+        true if headline.bottleneck.is_wait_for_data() => {
+            Fact(Level::Medium, "inferred from calls, not confirmed by a replay of the batches".into())
+        }
+        true => Fact(Level::Medium, "inferred from calls, not measured by spans".into()),
     }
 }
 
@@ -161,7 +164,7 @@ fn own_shortage(headline: &Headline, waits: &Waits) -> Option<Fact> {
     (headline.certainty == Certainty::Inferred && counts && part >= LACKED_CPUS).then(|| {
         let without = waits.mean(waits.total(|group| group.own_no_cpu_ns));
         let thread = waits.wording().thread();
-        Fact(level, format!("{thread} also waited {without} for a CPU, which may hide more waiting for data"))
+        Fact(level, format!("{thread} also waited {without} for a CPU, so the wait for data may be longer than shown"))
     })
 }
 
@@ -180,7 +183,7 @@ fn explained(waits: &Waits) -> Fact {
         part if part >= PARTLY_UNEXPLAINED => {
             Fact(Level::Medium, format!("{} of the wait is unexplained", share(unexplained, whole)))
         }
-        _ => Fact(Level::High, format!("{} of the wait has a named cause", share(whole - unexplained, whole))),
+        _ => Fact(Level::High, format!("the cause of {} of the wait is known", share(whole - unexplained, whole))),
     }
 }
 

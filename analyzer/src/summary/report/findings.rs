@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::commands::verified;
+use super::commands::append_verified;
 use super::{Section, Summary};
 use crate::load::Trace;
 use crate::summary::analysis::Analysis;
@@ -89,7 +89,7 @@ impl Measure {
             return format!("{}: {value}", self.what);
         }
         let limit = if self.below { "below" } else { "at least" };
-        format!("{}: {value} (limit: {limit} {})", self.what, self.unit.text(self.limit))
+        format!("{}: {value} (threshold: {limit} {})", self.what, self.unit.text(self.limit))
     }
 }
 
@@ -331,7 +331,7 @@ const OTHERS: [(State, &str); 4] = [
 /// Returns how many rules did not fire, and how to see what they measured.
 fn others(quiet: u64, unknown: u64) -> String {
     let unknown = if unknown > 0 { format!(", and {unknown} lack measurements") } else { String::new() };
-    format!("{} did not fire{unknown}: --full lists them with their limits.", many(quiet, "rule", "rules"))
+    format!("{} did not fire{unknown}: --full lists them with their thresholds.", many(quiet, "rule", "rules"))
 }
 
 fn print_all_fired(summary: &Summary, top: usize, width: usize, out: &mut String) {
@@ -369,7 +369,7 @@ fn print_fired(finding: &Finding, width: usize, out: &mut String) {
         hung("    change:   ", &finding.remedy, (14, width), out);
     }
     if !finding.verify.is_empty() {
-        hung("    verify:   ", &verified(&finding.verify), (14, width), out);
+        append_verified("    verify:   ", &finding.verify, (14, width), out);
     }
 }
 

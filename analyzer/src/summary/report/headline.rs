@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use super::Summary;
 use super::causes::label;
-use super::commands::verified;
+use super::commands::append_verified;
 use super::communication::{RanksTime, of_ranks};
 use super::findings::Unit;
 use super::gpu::Gpus;
 use super::layout::{hung, wrapped};
 use super::named_pipe::source;
 use super::no_cpu::Shortage;
-use super::own_reads::{doubt, faulted, may_train, own_faults, own_reads, read_from_cache, served, slept};
+use super::own_reads::{OwnReads, doubt, faulted, may_train, own_faults, own_reads, read_from_cache, served, slept};
 use super::subject::{FREE, LIMITING};
 use super::verdict::{NO_STORAGE, STORAGE, Waits};
-use super::verdict::{lost_share, saves_alone, sentences, training_waits, waits};
+use super::verdict::{capital, lost_share, saves_alone, sentences, training_waits, waits};
 use crate::summary::count::tally::Tally;
 use crate::summary::figures::units::{many, share, time};
 use crate::summary::training::RankGroup;
@@ -321,7 +321,7 @@ impl Headline {
             hung("  next: ", next, (8, width), &mut out);
         }
         if let Some(verify) = self.verify.as_ref().filter(|_| verifies && self.next.is_some()) {
-            hung("  then: ", &verified(verify), (8, width), &mut out);
+            append_verified("  then: ", verify, (8, width), &mut out);
         }
         if let Some((level, reason)) = self.confidence.zip(self.confidence_reason.as_ref()) {
             hung("  sure: ", &format!("{}: {reason}", level.word()), (8, width), &mut out);
@@ -366,7 +366,7 @@ pub(super) fn decisive<'a>(summary: &'a Summary, waits: Option<&Waits>) -> Optio
         // The rank that arrives last does not wait for other ranks.
         Some(waits) if waits.waiting_ranks().is_some() && waits.lost() >= LIMITING => return None,
         Some(waits) => waits.lost().max(waits.written_share()),
-        None => own_reads(summary).map_or(0.0, |(_, part)| part),
+        None => own_reads(summary).map_or(0.0, |reads| reads.share()),
     };
     of_ranks(summary).filter(|ranks| ranks.share() >= FREE && ranks.share() > other)
 }
@@ -634,12 +634,12 @@ fn of_victims(waits: &Waits, (part, ranks): (f64, String)) -> Headline {
         part if part >= FREE => format!(" and wrote files for {}", time(waits.written() as f64)),
         _ => String::new(),
     };
+    let reason = if waits.lost() < FREE { ", but not because of its data" } else { "" };
     let why = format!(
-        "{} itself waited {} of {} for batches{}; calls do not show what it did in the rest.",
+        "The others wait for {}{reason}: it waited {} of {} for batches{wrote}. Calls do not show what it did in the rest.",
         waits.who(),
         waits.mean(waits.waited),
         waits.mean(waits.trained),
-        wrote
     );
     Headline {
         share: Some(part),
@@ -860,11 +860,11 @@ fn without_training(summary: &Summary, pools: Option<&Waits>) -> Headline {
         return Headline::new(Bottleneck::NoTraining, why);
     }
     match (own_reads(summary), own_faults(summary)) {
-        (Some((name, part)), faults) if faults.is_none_or(|(_, mapped)| mapped.part() < part) => {
-            of_main_thread(summary, name, part)
+        (Some(reads), faults) if faults.is_none_or(|(_, mapped)| mapped.part() < reads.share()) => {
+            of_main_thread(summary, &reads)
         }
         (_, Some((name, mapped))) if mapped.part() >= FREE => of_own_faults(name, &mapped),
-        (Some((name, part)), _) => of_main_thread(summary, name, part),
+        (Some(reads), _) => of_main_thread(summary, &reads),
         _ if !may_train(summary) => without_trainer(summary, &active),
         _ => {
             let more = [slept(summary), served(summary)].into_iter().flatten();
@@ -903,12 +903,13 @@ fn of_own_faults(name: &str, mapped: &Mapped) -> Headline {
     }
 }
 
-/// Returns the headline of a program that reads in its main thread, for this part of its loop.
-fn of_main_thread(summary: &Summary, name: &str, part: f64) -> Headline {
+/// Returns the headline of a program that reads in its main thread.
+fn of_main_thread(summary: &Summary, reads: &OwnReads) -> Headline {
+    let (name, part, times) = (reads.name, reads.share(), reads.times());
     let spent = Unit::Share.text(part);
     if part < LIMITING {
         let why = format!(
-            "{name} reads in its main thread, and reads took {spent} of its loop; the rest may be preprocessing or training."
+            "{name} reads in its main thread, and reads took {times} of its loop; the rest may be preprocessing or training."
         );
         return Headline::new(Bottleneck::Unknown, why);
     }
@@ -930,12 +931,7 @@ fn of_main_thread(summary: &Summary, name: &str, part: f64) -> Headline {
         ),
         ..Headline::new(
             bottleneck,
-            format!("{name} reads in its main thread, and reads took {spent} of its loop{from}."),
+            format!("{name} reads in its main thread, and reads took {times} of its loop{from}."),
         )
     }
-}
-
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }

@@ -9,7 +9,7 @@ use super::headline::{Bottleneck, COMPARE, Certainty, Headline, decisive, two_ca
 use super::processes::ProcessUse;
 use super::subject::FREE;
 use super::targets::{self, FileUse};
-use super::verdict::{lost_share, training_waits};
+use super::verdict::{capital, lost_share, training_waits};
 use super::what_if::{LIMITED, advisable, is_crowded, is_limited, outcome};
 use crate::replay::predict::Prediction;
 use crate::summary::training::{RankGroup, Role, fork_all_readers};
@@ -71,7 +71,8 @@ impl Headline {
                     training_waits(summary).and_then(|waits| waits.groups.first().map(|group| waits.called(group)));
                 self.next = Some(match slow {
                     Some(rank) => format!(
-                        "find out what {rank} does while the others wait for it, such as evaluating or saving alone: --view shows its timeline"
+                        "profile {rank} (py-spy, torch.profiler): it may have more or larger samples, compute longer, or evaluate or save alone; --view shows \
+                         when the others wait for it"
                     ),
                     None => self.bottleneck.general_step().into(),
                 });
@@ -79,6 +80,9 @@ impl Headline {
             }
             (bottleneck, Some(finding)) => {
                 self.take_change(finding);
+                if finding.id == LIMITED {
+                    self.why += &format!(" {}.", capital(&finding.says));
+                }
                 self.add_other_cause(finding, summary);
                 self.look_at(target_of(bottleneck, finding, summary));
             }
@@ -124,7 +128,7 @@ impl Headline {
     /// Adds what the next step concerns.
     fn look_at(&mut self, target: Option<String>) {
         if let (Some(next), Some(target)) = (&mut self.next, target) {
-            *next += &format!("; look at {target}");
+            *next += &format!("; start with {target}");
         }
     }
 
@@ -233,7 +237,9 @@ impl Bottleneck {
             Bottleneck::TransferBound => {
                 "pass on less often or less: a larger batch_size if batches are below 1 MB, otherwise fewer and smaller parts per sample"
             }
-            Bottleneck::NetworkBound => "move the data closer, or request more samples at the same time",
+            Bottleneck::NetworkBound => {
+                "move the data closer, or request more samples at the same time unless the server limits the rate"
+            }
             Bottleneck::LockBound => "find the lock that readers wait for (--section waits) and avoid sharing it",
             Bottleneck::GilBound => "read with processes instead of threads",
             Bottleneck::CpuLimited => "give the job more CPUs, or run fewer threads",
@@ -338,6 +344,9 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
     if bottleneck == Bottleneck::StartupBound {
         return Some(cheaper_start(summary));
     }
+    if bottleneck == Bottleneck::StorageBound && summary.training.is_empty() {
+        return Some(READ_AHEAD.into());
+    }
     if bottleneck == Bottleneck::StorageBound
         && let Some(reader) = alone_in_its_loader(summary)
     {
@@ -367,6 +376,10 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
         _ => None,
     }
 }
+
+/// The step for a loop that reads in its main thread.
+const READ_AHEAD: &str =
+    "read ahead in the background (in PyTorch: DataLoader with num_workers above 0), or use faster storage";
 
 /// The step if readers wait for files that others make.
 const MAKE_SOONER: &str = "make the files sooner for which readers wait (they sleep until each one exists): begin earlier, copy or download several at \

@@ -147,14 +147,32 @@ fn after_reads(summary: &Summary, reads: &DataReads) -> Option<i64> {
     (after > reads.to_ts - reads.from_ts).then_some(after)
 }
 
-/// Returns the name of the process whose main thread reads data, and the share of its loop that reads took; `None` if it
-/// loaded its data first.
-pub(super) fn own_reads(summary: &Summary) -> Option<(&str, f64)> {
+/// Reads of data by the main thread of a process, in a loop.
+pub(super) struct OwnReads<'a> {
+    pub name: &'a str,
+    reads: DataReads,
+}
+
+impl OwnReads<'_> {
+    /// Returns the share of the loop that reads took.
+    pub fn share(&self) -> f64 {
+        part_of(&self.reads)
+    }
+
+    /// Returns the time of reads and that of the loop.
+    pub fn times(&self) -> String {
+        let looped = self.reads.to_ts - self.reads.from_ts;
+        format!("{} of {}", time(self.reads.read_ns as f64), time(looped as f64))
+    }
+}
+
+/// Returns the reads of the process whose main thread reads data; `None` if it loaded its data first.
+pub(super) fn own_reads(summary: &Summary) -> Option<OwnReads<'_>> {
     let (process, reads) = own_reader(summary)?;
     if after_reads(summary, &reads).is_some() {
         return None;
     }
-    Some((&process.called, part_of(&reads)))
+    Some(OwnReads { name: &process.called, reads })
 }
 
 /// Returns the sentences on a process whose main thread reads data: the cost of its reads, and the unknown rest.

@@ -27,7 +27,7 @@ pub fn of_bottleneck(bottleneck: Bottleneck, summary: &Summary) -> Option<String
     use Bottleneck::*;
     match bottleneck {
         PipeBound => named_pipe(summary).map(|pipe| match writer(summary) {
-            Some(writer) => format!("{}, which writes {pipe}", called(&writer.called, writer.pid, writer.pid)),
+            Some(writer) => called(&writer.called, writer.pid, writer.pid),
             None => format!("the program that writes {pipe}"),
         }),
         StorageBound | OwnReads | FileCallBound => files(FileUse::Read, summary),

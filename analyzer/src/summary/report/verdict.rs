@@ -1009,7 +1009,8 @@ fn lacking(summary: &Summary) -> Option<String> {
     })
 }
 
-fn capital(text: &str) -> String {
+/// Returns a sentence with a capital as its first letter.
+pub(super) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
