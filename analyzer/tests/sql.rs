@@ -29,7 +29,7 @@ const OF_THE_COUNT: [&str; 7] = ["late", "late_ns", "duration_ns.exact", "size.e
 
 /// Returns `true` for numbers that no table has: of a process its name, its role, its parent and its loop, of an epoch the
 /// reads during it, of a file where ranks overlap in it, of a trace which run lost data, which programs ptrace recorded and the number of
-/// excess waits, of a data set the remote ends of connections.
+/// excess waits, of a data set the remote ends of connections, of a pattern which numbers all of its names have in common.
 fn is_of_the_count(section: &str, figure: &str) -> bool {
     let section_has = |name: &str, figures: &[&str]| section == name && figures.contains(&figure);
     OF_THE_COUNT.contains(&figure)
@@ -40,6 +40,7 @@ fn is_of_the_count(section: &str, figure: &str) -> bool {
         || section_has("allocation", &["lost_run_unknown", "waits_unexplained", "by_ptrace", "untraced"])
         || section_has("shared", &["common_writes", "common_ns"])
         || section_has("dataset", &["peers", "locked"])
+        || section_has("patterns", &["names"])
 }
 
 fn opened(path: &Path) -> Arc<Trace> {
