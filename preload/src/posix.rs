@@ -480,7 +480,7 @@ rows! { Posix
                     rings::mapped(fd, at, mapped as usize, size);
                 }
             }
-            on_descriptor(done, Op::MMAP, fd, at, size as i64, mapped_outcome(mapped))
+            map_file(done, fd, at, size as i64, mapped_outcome(mapped))
         }
     }
     [munmap] (address: *mut c_void, size: size_t) -> c_int; {

@@ -76,6 +76,13 @@ pub fn on_descriptor(done: Done, op: Op, fd: i32, a: i64, b: i64, ret: i64) {
     done.record(op, descriptor_files::file(fd), fd, (a, true), b, outcome(ret));
 }
 
+/// Records a mapping of a file.
+pub fn map_file(done: Done, fd: i32, at: i64, size: i64, outcome: i64) {
+    let file = descriptor_files::file(fd);
+    counters::at_mapping(done.start.wrapping_add(done.duration), done.duration, file);
+    done.record(Op::MMAP, file, fd, (at, true), size, outcome);
+}
+
 /// Records a transfer from one descriptor to another.
 pub fn from_file(done: Done, op: Op, from: i32, to: i32, requested: i64, ret: i64) {
     let source = descriptor_files::file(from);

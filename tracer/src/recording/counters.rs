@@ -64,6 +64,25 @@ pub fn at_message(start: u64, duration: u64, file: u32, fd: i32) {
     put(end, Precision { exact_cpu: true, run_delay: is_due });
 }
 
+/// Takes counters before the record of a mapping of a file, if the previous counters are old: page faults after it are
+/// reads of the file, and a thread that only maps and computes may never wait.
+#[cold]
+#[inline(never)]
+pub fn at_mapping(end: u64, duration: u64, file: u32) {
+    if duration < SWITCHES.min_ticks.load(Relaxed) || file == number::FILTERED {
+        return;
+    }
+    let ten_us = clock::ten_us();
+    // SAFETY: the evidence is this thread's own.
+    let (age, age_of_delay) = unsafe {
+        let evidence = &raw const (*local()).evidence;
+        (Evidence::age(evidence, end), Evidence::age_of_delay(evidence, end))
+    };
+    if age >= LONG * ten_us {
+        put(end, Precision { exact_cpu: true, run_delay: age_of_delay >= DELAY_EVERY * ten_us });
+    }
+}
+
 /// Takes counters at a post that ends a wait, if the previous counters are old. Returns `true` if they were taken:
 /// they belong to the next event.
 pub fn at_post() -> bool {
