@@ -16,6 +16,9 @@ pub struct Loaders {
     pub is_out_of_order: bool,
     /// `true` if batches of several channels alternate.
     pub alternates: bool,
+    /// `true` if batches of several channels follow each other in long runs, as those of training and validation do.
+    #[serde(default)]
+    pub has_phases: bool,
 }
 
 /// Readers that take turns are asked equally often, and one of them may be asked once more. This difference is none of turns.
@@ -23,6 +26,9 @@ const AHEAD: usize = 4;
 
 /// Fewer changes from one channel to another one may be those from training to validation.
 const CHANGES_MIN: usize = 4;
+
+/// Fewer batches show no phases.
+const BATCHES_MIN: usize = 16;
 
 /// Batches alternate if at least one in this many comes from another channel than the previous one.
 const CHANGES_PART: usize = 4;
@@ -41,7 +47,8 @@ impl Loaders {
         let passes = exchange.passes.as_deref().unwrap_or_default();
         let is_out_of_order = !messages.is_shared && passes.iter().any(|pass| runs_ahead(&pass.productions));
         let alternates = passes.iter().any(|pass| alternates(pass, &channels));
-        Loaders { channels, is_out_of_order, alternates }
+        let has_phases = passes.iter().any(|pass| has_phases(pass, &channels));
+        Loaders { channels, is_out_of_order, alternates, has_phases }
     }
 
     /// Returns the number of the channel of a process.
@@ -67,14 +74,21 @@ fn runs_ahead(productions: &[Production]) -> bool {
 
 /// Returns `true` if the batches of a pass come from several channels in turns.
 fn alternates(pass: &PassMade, channels: &BTreeMap<u32, u64>) -> bool {
-    let used: BTreeSet<_> = pass.readers.iter().filter_map(|reader| channels.get(reader)).collect();
-    if used.len() < 2 {
-        return false;
-    }
+    let changes = changes(pass, channels);
+    changes >= CHANGES_MIN && CHANGES_PART * changes >= pass.productions.len()
+}
+
+/// Returns `true` if the batches of a pass come from several channels, many of one after many of the other.
+fn has_phases(pass: &PassMade, channels: &BTreeMap<u32, u64>) -> bool {
+    let (changes, batches) = (changes(pass, channels), pass.productions.len());
+    changes > 0 && batches >= BATCHES_MIN && CHANGES_PART * changes < batches
+}
+
+/// Returns how often a batch of a pass comes from another channel than the previous one.
+fn changes(pass: &PassMade, channels: &BTreeMap<u32, u64>) -> usize {
     let mut taken: Vec<(i64, u32)> = pass.productions.iter().map(|made| (made.taken.1, made.reader)).collect();
     taken.sort_unstable();
-    let changes = taken.windows(2).filter(|pair| channels.get(&pair[0].1) != channels.get(&pair[1].1)).count();
-    changes >= CHANGES_MIN && CHANGES_PART * changes >= taken.len()
+    taken.windows(2).filter(|pair| channels.get(&pair[0].1) != channels.get(&pair[1].1)).count()
 }
 
 #[cfg(test)]
@@ -108,5 +122,9 @@ mod tests {
         assert!(alternates(&in_turns, &of([7, 8])));
         assert!(!alternates(&in_turns, &of([7, 7])));
         assert!(!alternates(&pass(&[0, 0, 0, 0, 1, 1, 1, 1]), &of([7, 8])));
+        // Validation after many steps of the training.
+        let in_phases = pass(&[0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(has_phases(&in_phases, &of([7, 8])) && !alternates(&in_phases, &of([7, 8])));
+        assert!(!has_phases(&in_phases, &of([7, 7])) && !has_phases(&in_turns, &of([7, 8])));
     }
 }

@@ -138,7 +138,8 @@ impl Trainer<'_, '_> {
     }
 
     /// Returns `true` if a thread only delivers an item that a maker had announced: another thread of the maker's
-    /// process, as tensor descriptors, or a thread that responds quickly to a request that the trainer sent in between.
+    /// process, as tensor descriptors, or a thread that responds quickly to a request that the trainer sent in between. The
+    /// next item after descriptors is another item.
     pub(super) fn is_same_delivery(&self, last: &Ended, next: &Ender, step: &Step) -> bool {
         let proc_of = |act: &Act| self.family.threads[act.thread].lane.proc;
         match (&last.by, next) {
@@ -146,7 +147,10 @@ impl Trainer<'_, '_> {
             (Ender::Thread(_), Ender::Nobody) => step.kind == StepKind::Take && step.amount > 0,
             (Ender::Thread(maker), Ender::Thread(next)) => {
                 let is_other = maker.thread != next.thread && proc_of(next) != self.lane().proc;
+                let responds = |act: &Act| self.explainer.maker(*act).0.thread == self.thread;
+                let is_next_item = || responds(maker) && !responds(next);
                 let delivers = !self.family.threads[next.thread].is_first && proc_of(maker) == proc_of(next);
+                let delivers = delivers && !is_next_item();
                 let is_short = DELIVERY_PART * (step.end - step.start) < last.end - last.start;
                 is_other
                     && (delivers

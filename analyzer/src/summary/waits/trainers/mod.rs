@@ -309,7 +309,11 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
         return Waits { is_known, trainers, killed: family.killed, ..Waits::default() };
     }
     let pipeline = |(waits, exchange): (&TrainerWaits, &Result<Exchange, String>)| {
-        (waits.lane, pipeline(&family, &waits.trained(), exchange))
+        let found = match waits.loaders.has_phases {
+            true => Err("two loaders are used in turns for many batches each, as for training and validation".into()),
+            false => pipeline(&family, &waits.trained(), exchange),
+        };
+        (waits.lane, found)
     };
     let pipelines = trainers.iter().zip(&exchanges).map(pipeline).collect();
     Waits { is_known, is_cut: false, trainers, pipelines, killed: family.killed, first_threads }

@@ -76,8 +76,8 @@ impl Trainer<'_, '_> {
         times
     }
 
-    /// Returns the requests that end a call of `next()`, each with the batches that arrived in that call: the awaited one
-    /// comes last, and others may come before it. A pass of a loader begins with a request of another kind.
+    /// Returns the requests that end a call of `next()`, each with the batches of its loader that arrived in that call: the awaited
+    /// one comes last, and others may come before it. A pass of a loader begins with a request of another kind.
     fn worked_on<'b>(
         &self,
         batches: &'b [Batch],
@@ -88,7 +88,8 @@ impl Trainer<'_, '_> {
         for (at, request) in requests.iter().enumerate() {
             let since = at.checked_sub(1).map_or(i64::MIN, |before| requests[before].at);
             let received = &batches[..batches.partition_point(|batch| batch.end <= request.at)];
-            let Some(last) = received.last().filter(|last| last.start >= since) else { continue };
+            let is_its = |last: &&Batch| last.start >= since && last.object == request.loader;
+            let Some(last) = received.last().filter(is_its) else { continue };
             if loaders[&request.loader].begins_with(request) || self.changes_readers(last.end, request.at) {
                 continue;
             }
@@ -247,4 +248,33 @@ fn merged(batches: &[Batch]) -> Batch {
 /// Returns the objects on which a thread looks for messages with a timeout.
 fn polled(thread: &Thread) -> BTreeSet<u64> {
     thread.steps.iter().filter(|step| step.kind == StepKind::Poll).map(|step| step.object.id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Process;
+    use crate::summary::waits::family::Family;
+    use crate::summary::waits::timeline::{ThreadPart, Timelines};
+
+    #[test]
+    fn a_request_to_another_loader_does_not_end_the_receipt_of_a_batch() {
+        let (lane, mut timelines) = (LaneId { proc: 0, tid: 1 }, Timelines::default());
+        timelines.threads.insert(lane, ThreadPart::default());
+        let processes = [Process { pid: 1, ..Process::default() }];
+        let family = Family::new(timelines, &processes);
+        let trainer = Trainer::new(&family, 0);
+        let batch = |at: i64, object: u64| Batch { start: at, end: at + 1, object, bytes: 100, step: 0 };
+        let batches = [batch(10, 7), batch(20, 8), batch(80, 7)];
+        // The step of the training lies between the second batch and the request for more of the first loader.
+        let requests = [(15, 7), (85, 7)].map(|(at, loader)| Request { at, loader });
+        let loader = || Loader { sent: vec![1, 2], received: vec![] };
+        let loaders = BTreeMap::from([(7, loader()), (8, loader())]);
+        let worked = |batches: &[Batch]| -> Vec<(i64, usize)> {
+            let worked = trainer.worked_on(batches, &requests, &loaders);
+            worked.iter().map(|(at, batches)| (*at, batches.len())).collect()
+        };
+        assert_eq!(worked(&batches), [(15, 1), (85, 1)]);
+        assert_eq!(worked(&batches[..2]), [(15, 1)]);
+    }
 }

@@ -843,6 +843,37 @@ fn a_process_that_does_the_same_as_its_parent_makes_no_batches() {
     assert!(data(&ranks(10_000)) >= 300 * MS);
 }
 
+/// The slow loader still sends descriptors of the batch before, on request, when the trainer waits for its next batch.
+#[test]
+fn the_batch_after_descriptors_is_no_part_of_them() {
+    let [ask, socket, other] = [8, 9, 10].map(|id| Object { id, network: false });
+    let (sharer, fast) = (LaneId { proc: 1, tid: 4 }, LaneId { proc: 2, tid: STARTED_LATER });
+    let at = |kind, object, start: i64, us: i64| {
+        let start = start * MS + 1_000 * us;
+        Step { start, end: start + 50_000, ..step(kind, object, 0, 0) }
+    };
+    let both = |i: i64| {
+        let awaited = Step { start: 40 * i * MS + 70_000, ..step(StepKind::Take, PIPE, 0, 40 * i + 30) };
+        [
+            at(StepKind::Give, ask, 40 * i, 0),
+            at(StepKind::Take, socket, 40 * i, 20),
+            awaited,
+            at(StepKind::Take, other, 40 * i + 30, 10),
+        ]
+    };
+    let responds = |i: i64| [at(StepKind::Take, ask, 40 * i, -30), at(StepKind::Give, socket, 40 * i, 40)];
+    let ready = (0..8).map(|i| step(StepKind::Give, other, 40 * i + 5, 40 * i + 5));
+    let made = (0..8).map(|i| Step { storage: 28 * MS, ..step(StepKind::Give, PIPE, 40 * i + 30, 40 * i + 30) });
+    let found = waits(vec![
+        (TRAINER, (0..8).flat_map(both).collect(), Vec::new()),
+        (FEEDER, made.collect(), Vec::new()),
+        (sharer, (0..8).flat_map(responds).collect(), Vec::new()),
+        (fast, ready.collect(), Vec::new()),
+    ]);
+    assert_eq!(only(&found).makers().into_keys().collect::<Vec<_>>(), [FEEDER]);
+    assert_eq!(only(&found).parts(WaitKind::Data).largest(), Part::Storage);
+}
+
 /// The slow loader is asked first; the batch of the other one has been ready since long before.
 #[test]
 fn a_wait_for_the_slow_one_of_two_loaders_is_not_for_the_other() {
