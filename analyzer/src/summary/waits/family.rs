@@ -383,6 +383,13 @@ impl<'a> Family<'a> {
         self.given.get(&from).is_some_and(|objects| objects.iter().any(is_taken))
     }
 
+    /// Returns `true` if two processes receive the messages that a third one sends through one object, as from one queue.
+    pub fn feeds_both(&self, from: u32, takers: [u32; 2]) -> bool {
+        let is_shared =
+            |object: &u64| self.takers.get(object).is_some_and(|all| takers.iter().all(|taker| all.contains(taker)));
+        self.given.get(&from).is_some_and(|objects| objects.iter().any(is_shared))
+    }
+
     /// Returns `true` if a message of a process through an object reaches another process.
     pub fn leaves(&self, proc: u32, object: u64) -> bool {
         self.takers.get(&object).is_some_and(|takers| takers.iter().any(|taker| *taker != proc))

@@ -81,7 +81,7 @@ impl Trainer<'_, '_> {
             StepKind::Take | StepKind::Poll | StepKind::Wait if step.object.id != 0 => {}
             _ => return None,
         }
-        let by = self.family.ender(self.thread, at);
+        let by = self.in_shared_queue(self.family.ender(self.thread, at));
         let is_outside = match by {
             Ender::Thread(act) => {
                 self.relation(&act) == Relation::Stranger && !self.is_above(act) && !self.is_rank(act)

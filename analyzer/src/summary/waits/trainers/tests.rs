@@ -874,6 +874,36 @@ fn the_batch_after_descriptors_is_no_part_of_them() {
     assert_eq!(only(&found).parts(WaitKind::Data).largest(), Part::Storage);
 }
 
+/// One of two trainers waits for a batch with the lock of the queue, for which the other one waits.
+#[test]
+fn a_wait_for_the_lock_of_a_shared_queue_is_one_for_a_batch() {
+    const LOCK: Object = Object { id: 9, network: false };
+    let [decoder, one, other] = [1, 2, 3].map(|proc| LaneId { proc, tid: proc as i32 + 1 });
+    // Each takes every second batch, and the lock before it; in the last 10 ms of 60 ms it trains.
+    let trains = |from: i64| {
+        let turn = move |i: i64| {
+            let at = 60 * i + from;
+            let wait = Step { shared: true, ..step(StepKind::Wait, LOCK, at - 20, at) };
+            [wait, step(StepKind::Take, PIPE, at, at + 30), step(StepKind::Post, LOCK, at + 30, at + 30)]
+        };
+        (1..11).flat_map(turn).collect::<Vec<_>>()
+    };
+    let made = (1..22).map(|i| Step { storage: 29 * MS, ..step(StepKind::Give, PIPE, 30 * i + 30, 30 * i + 30) });
+    let mut timelines = Timelines::default();
+    for (lane, steps) in [(decoder, made.collect()), (one, trains(0)), (other, trains(30))] {
+        let stored_ns = if lane == decoder { 600 * MS } else { 0 };
+        timelines.threads.insert(lane, ThreadPart { steps, stored_ns, first: Some(0), ..ThreadPart::default() });
+    }
+    let process = |pid, ppid| Process { pid, ppid, ..Process::default() };
+    let processes = [process(1, None), process(2, Some(1)), process(3, Some(1)), process(4, Some(1))];
+    let found = explained(timelines, &processes);
+    assert_eq!(found.trainers.len(), 2, "{:?}", found.trainers);
+    for trainer in &found.trainers {
+        assert_eq!(trainer.ns(WaitKind::Peer), 0);
+        assert!(trainer.ns(WaitKind::Data) >= 450 * MS, "{trainer:?}");
+    }
+}
+
 /// The slow loader is asked first; the batch of the other one has been ready since long before.
 #[test]
 fn a_wait_for_the_slow_one_of_two_loaders_is_not_for_the_other() {
