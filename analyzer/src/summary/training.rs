@@ -558,7 +558,7 @@ impl Scene<'_> {
         let may_train = |waits: &&TrainerWaits| {
             let process = &self.processes[waits.lane.proc as usize];
             process.program.as_deref().is_none_or(may_train)
-                || waits.works >= WORKS_MIN && waits.is_fed()
+                || waits.works >= WORKS_MIN && (waits.is_fed() || waits.has_twins)
                 || waits.finds_data_ready()
         };
         let found = self.waits.trainers.iter().filter(|waits| !waits.by_spans).filter(may_train);

@@ -128,6 +128,7 @@ mod tests {
             generations: 0,
             readers: Vec::new(),
             loaders: Default::default(),
+            has_twins: false,
             faults: None,
         };
         let all = Waits { is_known: true, is_cut: false, trainers: vec![trainer], ..Waits::default() };

@@ -3,13 +3,17 @@
 use std::collections::BTreeSet;
 
 use super::family::Family;
-use crate::summary::tree::above;
+use super::timeline::{Step, StepKind};
+use crate::summary::tree::{LaneId, above};
 
 /// Fewer messages show no pattern.
 const MESSAGES_MIN: u64 = 5;
 
 /// The messages of both directions differ by less than this factor, in number and in size.
 const ALIKE: i64 = 2;
+
+/// Messages of fewer bytes on average may be requests, and names of batches in shared memory.
+const BYTES_MIN: i64 = 1 << 10;
 
 /// The messages that a thread received from another process.
 #[derive(Default)]
@@ -18,16 +22,20 @@ struct Received {
     bytes: i64,
     /// Number of messages before which the thread itself had read files since the message before.
     after_reads: u64,
+    /// Number of messages before which any thread of the process, or a reader of it, had done so.
+    after_any_reads: u64,
 }
 
 impl Received {
     fn is_after_reads(&self) -> bool {
-        self.messages >= MESSAGES_MIN && 2 * self.after_reads >= self.messages
+        let is_large = self.bytes >= BYTES_MIN * self.messages as i64;
+        let after = if is_large { self.after_reads.max(self.after_any_reads) } else { self.after_reads };
+        self.messages >= MESSAGES_MIN && 2 * after >= self.messages
     }
 }
 
 impl Family<'_> {
-    /// Returns the first threads of a process and its child that read files themselves between the messages
+    /// Returns the first threads of a process and its child whose processes read files themselves between the messages
     /// of one another, and send each other as much. A trainer leaves the reading to its readers, and a request is smaller than
     /// its batch.
     pub(super) fn find_twins(&self) -> BTreeSet<usize> {
@@ -50,18 +58,67 @@ impl Family<'_> {
         twins
     }
 
+    /// Returns `true` if the main threads of two processes are twins of processes: neither makes anything for the other.
+    pub(super) fn are_twins(&self, one: LaneId, other: LaneId) -> bool {
+        let is_twin = |lane: LaneId| {
+            self.thread_of(lane).is_some_and(|at| self.threads[at].is_first && self.communicators.contains(&at))
+        };
+        one.proc != other.proc && is_twin(one) && is_twin(other)
+    }
+
+    /// Returns `true` if a message through an object came from a twin in another process.
+    pub(super) fn is_from_twin(&self, thread: usize, object: u64) -> bool {
+        let proc = self.threads[thread].lane.proc;
+        let is_twin = |by: &usize| self.communicators.contains(by) && self.threads[*by].lane.proc != proc;
+        self.givers(object).iter().any(is_twin)
+    }
+
     fn received(&self, thread: usize, from: u32) -> Received {
-        let mut received = Received::default();
-        let mut has_read = false;
-        for step in &self.threads[thread].steps {
-            has_read |= step.storage > 0;
-            if step.is_receipt() && self.gives(from, step.object.id) {
-                received.messages += 1;
-                received.bytes += step.amount;
-                received.after_reads += has_read as u64;
-                has_read = false;
+        let (mut received, mut since) = (Received::default(), i64::MIN);
+        let own: Vec<i64> = self.threads[thread].steps.iter().filter(|step| step.storage > 0).map(at_end).collect();
+        let any = self.reads_of(self.threads[thread].lane.proc);
+        let is_read = |reads: &[i64], from: i64, to: i64| {
+            reads.get(reads.partition_point(|at| *at <= from)).is_some_and(|at| *at <= to)
+        };
+        let mut last = None;
+        for (at, step) in self.threads[thread].steps.iter().enumerate() {
+            if !step.is_receipt() || !self.gives(from, step.object.id) {
+                continue;
             }
+            // A header and the pieces after it are one message.
+            let is_next = last.is_some_and(|last| self.threads[thread].steps[last + 1..at].iter().all(is_pause));
+            last = Some(at);
+            received.bytes += step.amount;
+            if !is_next {
+                received.messages += 1;
+                received.after_reads += is_read(&own, since, step.end) as u64;
+                received.after_any_reads += is_read(&any, since, step.end) as u64;
+            }
+            since = step.end;
         }
         received
     }
+
+    /// Returns when the threads of a process, and of those that only supply it, had read files. Threads that mainly write
+    /// are left out.
+    fn reads_of(&self, proc: u32) -> Vec<i64> {
+        let readers = (0..self.processes.len() as u32).filter(|&other| self.parents[other as usize] == Some(proc));
+        let readers = readers.filter(|&other| self.supplies(other, proc));
+        let threads = readers.chain([proc]).flat_map(|proc| self.threads_of(proc)).map(|thread| &self.threads[thread]);
+        let threads = threads.filter(|thread| 2 * thread.written_ns < thread.stored_ns);
+        let steps = threads.flat_map(|thread| &thread.steps).filter(|step| step.storage > 0);
+        let mut reads: Vec<i64> = steps.map(at_end).collect();
+        reads.sort_unstable();
+        reads
+    }
+}
+
+/// Returns `true` for a step between two pieces of one message.
+fn is_pause(step: &Step) -> bool {
+    matches!(step.kind, StepKind::Edge | StepKind::Poll | StepKind::TimedWait)
+}
+
+/// Returns when the calls on files before a step are known to be over.
+fn at_end(step: &Step) -> i64 {
+    step.end
 }

@@ -7,6 +7,7 @@
 mod calls;
 mod collected;
 mod ended;
+mod exchange;
 mod outside;
 mod receipts;
 mod roles;
@@ -132,6 +133,9 @@ pub struct TrainerWaits {
     /// The loaders that they belong to.
     #[serde(default)]
     pub loaders: Loaders,
+    /// `true` if another process does the same work and exchanges messages with it.
+    #[serde(default)]
+    pub has_twins: bool,
 }
 
 impl TrainerWaits {
@@ -410,10 +414,14 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
             let takers = || family.takers_from_below(first).into_iter();
             let beside = |thread: usize| Trainer::new(family, thread).by_calls();
             let collected = |thread: usize| Trainer::new(family, first).beside_collector(thread);
+            // A rank that reads its data itself waits for other ranks only.
+            let has_data = |found: &TrainerWaits| !found.has_twins || found.works > 0 || !found.readers.is_empty();
             Trainer::new(family, first)
                 .by_calls()
+                .filter(has_data)
                 .or_else(|| takers().find_map(collected))
                 .or_else(|| takers().find_map(beside))
+                .or_else(|| Trainer::new(family, first).by_exchange())
         })
         .collect();
     let found = if found.is_empty() { beside_first(family, may_train) } else { found };
@@ -464,6 +472,7 @@ fn without_makers(family: &Family, found: Vec<TrainerWaits>) -> Vec<TrainerWaits
         // Readers have the rank of their trainer. A trainer of another rank is a launcher.
         let is_its = |other: &&TrainerWaits| {
             family.is_below(trainer.lane.proc, other.lane.proc)
+                && !family.are_twins(trainer.lane, other.lane)
                 && (!has_rank(trainer.lane) || rank(trainer.lane) == rank(other.lane))
         };
         found.iter().filter(is_its).any(|other| is_served(other, trainer) && !takes_log(trainer, other))
@@ -495,8 +504,11 @@ fn without_makers(family: &Family, found: Vec<TrainerWaits>) -> Vec<TrainerWaits
     let others: Vec<LaneId> = found.iter().filter(makes).map(|trainer| trainer.lane).collect();
     // A launcher waits for its ranks.
     let launches = |lane: LaneId| {
-        let is_its =
-            |other: &TrainerWaits| family.is_below(other.lane.proc, lane.proc) && !others.contains(&other.lane);
+        let is_its = |other: &TrainerWaits| {
+            family.is_below(other.lane.proc, lane.proc)
+                && !others.contains(&other.lane)
+                && !family.are_twins(lane, other.lane)
+        };
         !has_rank(lane) && found.iter().any(is_its)
     };
     let is_one = |trainer: &TrainerWaits| !others.contains(&trainer.lane) && !launches(trainer.lane);
@@ -578,6 +590,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
             generations: 0,
             readers,
             loaders: Loaders::default(),
+            has_twins: self.family.threads[self.thread].is_first && self.family.communicators.contains(&self.thread),
         }
     }
 }

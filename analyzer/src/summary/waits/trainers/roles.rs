@@ -331,7 +331,8 @@ impl Trainer<'_, '_> {
         };
         let makes_readers = |lane: &LaneId| is_fork_server(self.family.processes, &self.family.parents, lane.proc);
         let is_server = |lane: &LaneId| is_rare(lane) && serves(lane) || makes_readers(lane);
-        let readers = all.iter().filter(|lane| !is_own(lane) && !is_server(lane)).copied().collect();
+        let is_twin = |lane: &LaneId| self.family.are_twins(self.lane(), *lane);
+        let readers = all.iter().filter(|lane| !is_own(lane) && !is_server(lane) && !is_twin(lane)).copied().collect();
         self.with_siblings(readers)
     }
 

@@ -843,6 +843,44 @@ fn a_process_that_does_the_same_as_its_parent_makes_no_batches() {
     assert!(data(&ranks(10_000)) >= 300 * MS);
 }
 
+/// Each process has a thread that reads its files. Ranks exchange gradients; a request and the name of a batch are shorter.
+#[test]
+fn processes_with_readers_of_their_own_that_exchange_messages_are_ranks() {
+    const BACK: Object = Object { id: 8, network: false };
+    let ranks = |bytes: i64| {
+        let rank = |takes: Object, gives: Object, waited: i64| {
+            let exchange = |i: i64| {
+                let at = 50 * i + 40 - waited;
+                let (send, receive) =
+                    (step(StepKind::Give, gives, at, at), step(StepKind::Take, takes, at, 50 * i + 40));
+                [Step { amount: bytes, ..send }, Step { amount: bytes, ..receive }]
+            };
+            (0..20).flat_map(exchange).collect::<Vec<_>>()
+        };
+        let reads =
+            |i: i64| Step { storage: 2 * MS, ..step(StepKind::Edge, Object::default(), 50 * i + 9, 50 * i + 9) };
+        let mut timelines = Timelines::default();
+        let threads = [
+            (TRAINER, rank(PIPE, BACK, 20)),
+            (READER, rank(BACK, PIPE, 0)),
+            (LaneId { tid: 9, ..TRAINER }, (0..20).map(reads).collect()),
+            (FEEDER, (0..20).map(reads).collect()),
+        ];
+        for (lane, steps) in threads {
+            let stored_ns = if lane.tid == lane.proc as i32 + 1 { 0 } else { 40 * MS };
+            timelines.threads.insert(lane, ThreadPart { steps, stored_ns, first: Some(0), ..ThreadPart::default() });
+        }
+        let process = |pid, ppid| Process { pid, ppid, ..Process::default() };
+        explained(timelines, &[process(1, None), process(2, Some(1))])
+    };
+    let ns = |waits: &Waits, kind: WaitKind| waits.trainers.iter().map(|trainer| trainer.ns(kind)).sum::<i64>();
+    let gradients = ranks(100_000);
+    assert_eq!((gradients.trainers.len(), ns(&gradients, WaitKind::Data)), (2, 0));
+    assert!(ns(&gradients, WaitKind::Peer) >= 300 * MS, "{:?}", gradients.trainers);
+    let names = ranks(300);
+    assert!(ns(&names, WaitKind::Data) >= 300 * MS, "{:?}", names.trainers);
+}
+
 /// The slow loader still sends descriptors of the batch before, on request, when the trainer waits for its next batch.
 #[test]
 fn the_batch_after_descriptors_is_no_part_of_them() {
