@@ -7,7 +7,7 @@ use super::timeline::{Step, StepKind};
 use crate::summary::tree::{LaneId, above};
 
 /// Fewer messages show no pattern.
-const MESSAGES_MIN: u64 = 5;
+const MESSAGES_MIN: i64 = 5;
 
 /// The messages of both directions differ by less than this factor, in number and in size.
 const ALIKE: i64 = 2;
@@ -18,19 +18,25 @@ const BYTES_MIN: i64 = 1 << 10;
 /// The messages that a thread received from another process.
 #[derive(Default)]
 struct Received {
-    messages: u64,
     bytes: i64,
-    /// Number of messages before which the thread itself had read files since the message before.
-    after_reads: u64,
-    /// Number of messages before which any thread of the process, or a reader of it, had done so.
-    after_any_reads: u64,
+    /// For each message: the end of the one before, and its own end.
+    times: Vec<(i64, i64)>,
 }
 
 impl Received {
-    fn is_after_reads(&self) -> bool {
-        let is_large = self.bytes >= BYTES_MIN * self.messages as i64;
-        let after = if is_large { self.after_reads.max(self.after_any_reads) } else { self.after_reads };
-        self.messages >= MESSAGES_MIN && 2 * after >= self.messages
+    fn messages(&self) -> i64 {
+        self.times.len() as i64
+    }
+
+    fn are_large(&self) -> bool {
+        self.bytes >= BYTES_MIN * self.messages()
+    }
+
+    /// Returns `true` if files were read before most messages, since the message before. The times of reads are in order.
+    fn are_after(&self, reads: &[i64]) -> bool {
+        let is_read =
+            |&&(from, to): &&(i64, i64)| reads.get(reads.partition_point(|at| *at <= from)).is_some_and(|at| *at <= to);
+        self.messages() >= MESSAGES_MIN && 2 * self.times.iter().filter(is_read).count() as i64 >= self.messages()
     }
 }
 
@@ -49,8 +55,8 @@ impl Family<'_> {
                 };
                 let (down, up) = (self.received(one, ancestor), self.received(other, child));
                 let are_alike = |a: i64, b: i64| a <= ALIKE * b && b <= ALIKE * a;
-                let exchange = are_alike(down.messages as i64, up.messages as i64) && are_alike(down.bytes, up.bytes);
-                if exchange && down.is_after_reads() && up.is_after_reads() {
+                let exchange = are_alike(down.messages(), up.messages()) && are_alike(down.bytes, up.bytes);
+                if exchange && self.are_after_reads(one, &down) && self.are_after_reads(other, &up) {
                     twins.extend([one, other]);
                 }
             }
@@ -58,7 +64,7 @@ impl Family<'_> {
         twins
     }
 
-    /// Returns `true` if the main threads of two processes are twins of processes: neither makes anything for the other.
+    /// Returns `true` if the main threads of two processes are twins of some processes: neither makes anything for the other.
     pub(super) fn are_twins(&self, one: LaneId, other: LaneId) -> bool {
         let is_twin = |lane: LaneId| {
             self.thread_of(lane).is_some_and(|at| self.threads[at].is_first && self.communicators.contains(&at))
@@ -73,28 +79,28 @@ impl Family<'_> {
         self.givers(object).iter().any(is_twin)
     }
 
+    /// Returns `true` if a thread, or its process in case of large messages, read files between the messages.
+    fn are_after_reads(&self, thread: usize, received: &Received) -> bool {
+        let thread = &self.threads[thread];
+        let own: Vec<i64> = thread.steps.iter().filter(|step| step.storage > 0).map(|step| step.end).collect();
+        received.are_after(&own) || received.are_large() && received.are_after(&self.reads_of(thread.lane.proc))
+    }
+
     fn received(&self, thread: usize, from: u32) -> Received {
         let (mut received, mut since) = (Received::default(), i64::MIN);
-        let own: Vec<i64> = self.threads[thread].steps.iter().filter(|step| step.storage > 0).map(at_end).collect();
-        let any = self.reads_of(self.threads[thread].lane.proc);
-        let is_read = |reads: &[i64], from: i64, to: i64| {
-            reads.get(reads.partition_point(|at| *at <= from)).is_some_and(|at| *at <= to)
-        };
         let mut last = None;
-        for (at, step) in self.threads[thread].steps.iter().enumerate() {
+        let steps = &self.threads[thread].steps;
+        for (at, step) in steps.iter().enumerate() {
             if !step.is_receipt() || !self.gives(from, step.object.id) {
                 continue;
             }
             // A header and the pieces after it are one message.
-            let is_next = last.is_some_and(|last| self.threads[thread].steps[last + 1..at].iter().all(is_pause));
-            last = Some(at);
-            received.bytes += step.amount;
+            let is_next = last.is_some_and(|last| steps[last + 1..at].iter().all(is_pause));
             if !is_next {
-                received.messages += 1;
-                received.after_reads += is_read(&own, since, step.end) as u64;
-                received.after_any_reads += is_read(&any, since, step.end) as u64;
+                received.times.push((since, step.end));
             }
-            since = step.end;
+            received.bytes += step.amount;
+            (last, since) = (Some(at), step.end);
         }
         received
     }
@@ -107,7 +113,7 @@ impl Family<'_> {
         let threads = readers.chain([proc]).flat_map(|proc| self.threads_of(proc)).map(|thread| &self.threads[thread]);
         let threads = threads.filter(|thread| 2 * thread.written_ns < thread.stored_ns);
         let steps = threads.flat_map(|thread| &thread.steps).filter(|step| step.storage > 0);
-        let mut reads: Vec<i64> = steps.map(at_end).collect();
+        let mut reads: Vec<i64> = steps.map(|step| step.end).collect();
         reads.sort_unstable();
         reads
     }
@@ -116,9 +122,4 @@ impl Family<'_> {
 /// Returns `true` for a step between two pieces of one message.
 fn is_pause(step: &Step) -> bool {
     matches!(step.kind, StepKind::Edge | StepKind::Poll | StepKind::TimedWait)
-}
-
-/// Returns when the calls on files before a step are known to be over.
-fn at_end(step: &Step) -> i64 {
-    step.end
 }
