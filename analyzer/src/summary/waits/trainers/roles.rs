@@ -33,6 +33,9 @@ const READING_PART: i64 = 5;
 /// waits that the busiest reader ends.
 const SERVER_PART: usize = 20;
 
+/// What a process receives and passes on differs by less than this factor.
+const PASSED_ON: i64 = 2;
+
 /// Maximum number of threads between the trainer's request and the thread that responds.
 const HOPS_MAX: usize = 12;
 
@@ -227,6 +230,20 @@ impl Trainer<'_, '_> {
         is_other && maker.thread == act.thread && !thread.is_first && thread.accepts()
     }
 
+    /// Returns `true` if a process sends the trainer about as many bytes as it receives from other processes: it passes their
+    /// messages on, as the server of a queue does.
+    fn is_relay(&self, proc: u32) -> bool {
+        let (family, own) = (self.family, self.lane().proc);
+        if proc == own {
+            return false;
+        }
+        let others = (0..family.processes.len() as u32).filter(|other| ![own, proc].contains(other));
+        let senders = others.filter(|other| family.sends(*other, proc));
+        let taken: i64 = senders.map(|other| family.received_from(other, proc).1).sum();
+        let (_, passed) = family.received_from(proc, own);
+        taken > 0 && taken <= PASSED_ON * passed && passed <= PASSED_ON * taken
+    }
+
     /// Returns the thread that stands for a maker: threads of another process are one maker, whichever of them sends.
     pub(super) fn maker_key(&self, maker: Act) -> usize {
         let proc = self.family.threads[maker.thread].lane.proc;
@@ -238,10 +255,12 @@ impl Trainer<'_, '_> {
     pub(super) fn own_workers(&self, waits: &[Ended]) -> BTreeMap<Option<usize>, bool> {
         let mut makers: BTreeMap<usize, [u64; 2]> = BTreeMap::new();
         let barriers = self.find_barriers(waits);
+        let mut relays: BTreeMap<u32, bool> = BTreeMap::new();
         for wait in waits {
             let Some(act) = wait.by.act() else { continue };
             let (maker, _) = self.explainer.maker(act);
-            let is_clerk = self.is_clerk(act, maker);
+            let proc = self.family.threads[maker.thread].lane.proc;
+            let is_clerk = self.is_clerk(act, maker) || *relays.entry(proc).or_insert_with(|| self.is_relay(proc));
             if self.is_delivery(act, maker) && !is_clerk {
                 continue;
             }

@@ -881,6 +881,35 @@ fn processes_with_readers_of_their_own_that_exchange_messages_are_ranks() {
     assert!(ns(&names, WaitKind::Data) >= 300 * MS, "{:?}", names.trainers);
 }
 
+/// The server answers each request for a batch at once. Another process has sent it the batch, or it makes the batch itself.
+#[test]
+fn a_server_that_passes_batches_on_does_no_work_of_the_trainers_own() {
+    let [ask, filled] = [8, 9].map(|id| Object { id, network: false });
+    let other = LaneId { proc: 2, tid: STARTED_LATER };
+    let found = |passed_on: bool| {
+        let large = |step: Step| Step { amount: 1_000_000, ..step };
+        let asks = |i: i64| {
+            [step(StepKind::Give, ask, 40 * i, 40 * i), large(step(StepKind::Take, PIPE, 40 * i, 40 * i + 30))]
+        };
+        let answers = |i: i64| {
+            let taken = large(step(StepKind::Take, filled, 40 * i - 5, 40 * i - 5));
+            let request = step(StepKind::Take, ask, 40 * i - 5, 40 * i);
+            [taken, request, large(step(StepKind::Give, PIPE, 40 * i + 30, 40 * i + 30))]
+        };
+        let steps = (1..11).flat_map(answers).filter(|step| passed_on || step.object.id != filled.id).collect();
+        let fills = (1..11).map(|i| large(step(StepKind::Give, filled, 40 * i - 6, 40 * i - 6)));
+        let fills = if passed_on { fills.collect() } else { vec![] };
+        waits(vec![
+            (TRAINER, (1..11).flat_map(asks).collect(), vec![]),
+            (READER, steps, vec![]),
+            (other, fills, vec![]),
+        ])
+    };
+    assert_eq!(only(&found(true)).ns(WaitKind::OwnWork), 0);
+    assert_eq!(only(&found(true)).ns(WaitKind::Data), 300 * MS);
+    assert!(found(false).trainers.iter().all(|trainer| trainer.ns(WaitKind::Data) == 0));
+}
+
 /// The slow loader still sends descriptors of the batch before, on request, when the trainer waits for its next batch.
 #[test]
 fn the_batch_after_descriptors_is_no_part_of_them() {
