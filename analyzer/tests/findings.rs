@@ -1233,7 +1233,7 @@ fn confidence_falls_with_each_gap_of_the_trace() {
             Level::Medium,
             "/opt/server could not be traced",
         ),
-        // What limits inferred waits is said next to what lowers the confidence further.
+        // The limit of inferred waits is reported next to the facts that lower the confidence further.
         (
             Box::new(without_cpu),
             Level::Low,

@@ -11,9 +11,9 @@ use crate::summary::tree::{is_installed, is_shell, is_tool, may_train, only_read
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum OwnLoop {
-    /// It was started by a path, as programs that somebody builds: `./train`.
+    /// It was started by a path, like a program that its user built: `./train`.
     Local,
-    /// It lies in a folder of installed programs.
+    /// Its folder is one of installed programs.
     Installed,
 }
 

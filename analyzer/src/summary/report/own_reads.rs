@@ -27,7 +27,7 @@ fn compiled(summary: &Summary, is_meant: impl Fn(&ProcessUse, OwnLoop) -> bool) 
     found.filter(|(_, reads)| after_reads(summary, reads).is_none()).max_by_key(|(_, reads)| reads.read_ns)
 }
 
-/// Returns such a program that somebody built and that works for no other one.
+/// Returns such a program that its user built and that works for no other program.
 fn local_loop(summary: &Summary) -> Option<(&ProcessUse, DataReads)> {
     compiled(summary, |process, place| place == OwnLoop::Local && !is_worker(process))
 }
@@ -106,8 +106,8 @@ pub(super) fn served(summary: &Summary) -> Option<String> {
     let (stored, read) = (process.resources.storage_read?, process.work.bytes_read);
     (stored >= SERVED_MIN && stored >= SERVED_TIMES * read).then(|| {
         format!(
-            "Storage served {} to {}, of which calls read {}: the rest are page faults of mapped files, or of its program and \
-             libraries, and their time is unknown.",
+            "Storage served {} to {}, and its calls read {}. The rest are page faults of mapped files, or of its program and \
+             libraries; their time is unknown.",
             bytes(stored as f64),
             process.called,
             bytes(read as f64)

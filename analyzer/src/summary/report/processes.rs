@@ -57,7 +57,7 @@ pub struct ProcessUse {
     /// Sleeps of its main thread, and its use of mapped data files.
     #[serde(default)]
     pub first_thread: Option<FirstThread>,
-    /// The folder of its program if that is a compiled one which may train, for all that calls show.
+    /// The directory of its program if that is a compiled one which may train, for all that calls show.
     #[serde(default)]
     pub own_loop: Option<OwnLoop>,
     /// The host resources it was allowed to use, and their use.
@@ -107,7 +107,7 @@ impl Section for Processes {
         (that of the image that started it; `null` if that was not traced), `first_ts` (start of its first event), \
         `name` (its script, or its number among workers), `own_reads` (of data files, by its first thread: `from_ts`, \
         `to_ts`, `read_ns`, `pauses` of 1 ms or more between them; `null` if there are none), `own_loop` (`local` or \
-        `installed`, the folder of a compiled program which may train: its first thread reads data in a loop, and it \
+        `installed`, the directory of a compiled program which may train: its first thread reads data in a loop, and it \
         sends, receives and writes little; otherwise `null`), \
         `first_thread` (`sleeps`, `slept_ns`, and `mapped`, its mappings of data files: `from_ts` of the first one, \
         `to_ts` of its last event, `faults` that storage served, and the least time `fault_ns` that it waited for them; \

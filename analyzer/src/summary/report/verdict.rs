@@ -917,7 +917,7 @@ fn hidden(spent: &Time) -> &'static str {
     }
 }
 
-/// The same for compiled programs.
+/// How to record spans in compiled programs.
 const RECORD_SPANS_IN_C: &str = "Spans show it: record them with dliotrace.h (C) or the crate dlio-tracer (Rust).";
 
 /// Below this share of the run, calls on files are not worth a sentence.

@@ -9,7 +9,7 @@ use super::thread::{Mapped, Thread};
 use super::timeline::{Step, StepKind};
 use crate::summary::tree::LaneId;
 
-/// What the first thread of a process did that may be a wait for data.
+/// Actions of the first thread of a process that may be waits for data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FirstThread {
     /// Number of its sleeps, and their time.

@@ -399,7 +399,7 @@ const US: i64 = 1_000;
 /// 44 us were measured in a virtual machine.
 const FAULT_NS: i64 = 20 * US;
 
-/// The time that storage takes for a fault, at least.
+/// Storage serves a fault in this time or longer.
 const SERVED_NS: i64 = 50 * US;
 
 /// Larger numbers of switches do not fit into a record of counters.

@@ -19,7 +19,7 @@ const BYTES_MIN: i64 = 1 << 10;
 #[derive(Default)]
 struct Received {
     bytes: i64,
-    /// For each message: the end of the one before, and its own end.
+    /// For each message: the end of the previous message, and its own end.
     times: Vec<(i64, i64)>,
 }
 

@@ -133,8 +133,8 @@ impl Trainer<'_, '_> {
         found
     }
 
-    /// Returns who ended a wait for the lock of a queue from which another trainer takes its batches, too: that one held the
-    /// lock while it waited for a batch, and whoever sent that batch ended both waits.
+    /// Returns who ended a wait for the lock of a queue from which another trainer takes its batches, too: that trainer held
+    /// the lock while it waited for a batch, and the sender of that batch ended both waits.
     pub(super) fn in_shared_queue(&self, by: Ender) -> Ender {
         let Ender::Thread(mut act) = by else { return by };
         let own = self.lane().proc;

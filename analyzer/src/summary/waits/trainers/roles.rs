@@ -33,7 +33,7 @@ const READING_PART: i64 = 5;
 /// waits that the busiest reader ends.
 const SERVER_PART: usize = 20;
 
-/// What a process receives and passes on differs by less than this factor.
+/// The bytes that a process receives and those that it passes on differ by less than this factor.
 const PASSED_ON: i64 = 2;
 
 /// Maximum number of threads between the trainer's request and the thread that responds.
