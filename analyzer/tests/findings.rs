@@ -1234,12 +1234,8 @@ fn confidence_falls_with_each_gap_of_the_trace() {
             "/opt/server could not be traced",
         ),
         // The limit of inferred waits is reported next to the facts that lower the confidence further.
-        (
-            Box::new(without_cpu),
-            Level::Low,
-            "inferred from calls; data work in the training thread itself is not counted",
-        ),
-        (Box::new(without_cpu), Level::Low, "for a CPU, which may hide more waiting for data"),
+        (Box::new(without_cpu), Level::Low, "; data work in the training thread itself is not counted"),
+        (Box::new(without_cpu), Level::Low, "for a CPU, so the wait for data may be longer than shown"),
         // ldconfig runs for milliseconds.
         (
             Box::new(move |summary: &mut Summary| summary.allocation.untraced = vec![untraced("/sbin/ldconfig")]),

@@ -71,7 +71,7 @@ impl Headline {
                     training_waits(summary).and_then(|waits| waits.groups.first().map(|group| waits.called(group)));
                 self.next = Some(match slow {
                     Some(rank) => format!(
-                        "profile {rank} (py-spy, torch.profiler): it may have more or larger samples, compute longer, or evaluate or save alone; --view shows \
+                        "profile {rank} (py-spy, perf): it may have more or larger samples, compute longer, or evaluate or save alone; --view shows \
                          when the others wait for it"
                     ),
                     None => self.bottleneck.general_step().into(),
