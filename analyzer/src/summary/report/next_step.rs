@@ -67,15 +67,7 @@ impl Headline {
                 self.verify = Some(COMPARE.into());
             }
             (Bottleneck::SynchronizationBound, None) if summary.training.len() > 1 => {
-                let slow =
-                    training_waits(summary).and_then(|waits| waits.groups.first().map(|group| waits.called(group)));
-                self.next = Some(match slow {
-                    Some(rank) => format!(
-                        "profile {rank} (py-spy, perf): it may have more or larger samples, compute longer, or evaluate or save alone; --view shows \
-                         when the others wait for it"
-                    ),
-                    None => self.bottleneck.general_step().into(),
-                });
+                self.next = Some(slow_rank(summary).unwrap_or_else(|| self.bottleneck.general_step().into()));
                 self.verify = Some(COMPARE.into());
             }
             (bottleneck, Some(finding)) => {
@@ -375,6 +367,16 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
         WaitKind::OwnWork => Some(format!("{step} {}{work}; data loading is not the bottleneck", row.named())),
         _ => None,
     }
+}
+
+/// Returns the step for ranks that wait for one of them.
+fn slow_rank(summary: &Summary) -> Option<String> {
+    let waits = training_waits(summary)?;
+    let rank = waits.called(waits.groups.first()?);
+    Some(format!(
+        "profile {rank} (py-spy, perf): it may have more or larger samples, compute longer, or evaluate or save alone; \
+         --view shows when the others wait for it"
+    ))
 }
 
 /// The step for a loop that reads in its main thread.

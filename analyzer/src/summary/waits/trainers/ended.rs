@@ -4,7 +4,6 @@ use super::super::family::{Act, Ender};
 use super::super::parts::Part;
 use super::super::thread::{REST_NS, WAIT_NS};
 use super::super::timeline::{Object, Step, StepKind};
-use super::roles::Relation;
 use super::{LARGE_MESSAGE, Trainer, UNPICKLING_NS_PER_BYTE, UNPICKLING_OF_TEN, WORK_NS};
 
 /// This many bytes at a time are a chunk of a message and not its start; chunks may be this far apart, depending on the
@@ -18,9 +17,6 @@ const REGAINED_NS: i64 = 100_000;
 
 /// A request after a wait belongs to the awaited item if it takes less than one part in this many of the wait.
 const DELIVERY_PART: i64 = 4;
-
-/// Maximum number of trainers that take the lock of a queue from each other in one wait.
-const HOLDERS_MAX: usize = 12;
 
 /// A wait whose end is known, before it is explained.
 pub(super) struct Ended {
@@ -131,26 +127,6 @@ impl Trainer<'_, '_> {
             wait.end = (wait.end + unpickling).min(wait.next.max(wait.end));
         }
         found
-    }
-
-    /// Returns who ended a wait for the lock of a queue from which another trainer takes its batches, too: that trainer held
-    /// the lock while it waited for a batch, and the sender of that batch ended both waits.
-    pub(super) fn in_shared_queue(&self, by: Ender) -> Ender {
-        let Ender::Thread(mut act) = by else { return by };
-        let own = self.lane().proc;
-        for _ in 0..HOLDERS_MAX {
-            let holder = self.family.threads[act.thread].lane.proc;
-            if self.relation_of(act.thread) != Relation::Stranger || self.family.sends(holder, own) {
-                break;
-            }
-            let Some(input) = self.family.input_of(act) else { break };
-            let sender = self.family.threads[input.thread].lane.proc;
-            if ![own, holder].contains(&sender) && self.family.feeds_both(sender, [own, holder]) {
-                return Ender::Thread(input);
-            }
-            act = input;
-        }
-        by
     }
 
     /// Returns `true` if a wait was longer than the next one and another maker ended it: of two loaders, the slow one makes the

@@ -33,6 +33,9 @@ const READING_PART: i64 = 5;
 /// waits that the busiest reader ends.
 const SERVER_PART: usize = 20;
 
+/// Maximum number of trainers that take the lock of a queue from each other in one wait.
+const HOLDERS_MAX: usize = 12;
+
 /// The bytes that a process receives and those that it passes on differ by less than this factor.
 const PASSED_ON: i64 = 2;
 
@@ -242,6 +245,26 @@ impl Trainer<'_, '_> {
         let taken: i64 = senders.map(|other| family.received_from(other, proc).1).sum();
         let (_, passed) = family.received_from(proc, own);
         taken > 0 && taken <= PASSED_ON * passed && passed <= PASSED_ON * taken
+    }
+
+    /// Returns who ended a wait for the lock of a queue from which another trainer takes its batches, too: that trainer held
+    /// the lock while it waited for a batch, and the sender of that batch ended both waits.
+    pub(super) fn in_shared_queue(&self, by: Ender) -> Ender {
+        let Ender::Thread(mut act) = by else { return by };
+        let own = self.lane().proc;
+        for _ in 0..HOLDERS_MAX {
+            let holder = self.family.threads[act.thread].lane.proc;
+            if self.relation_of(act.thread) != Relation::Stranger || self.family.sends(holder, own) {
+                break;
+            }
+            let Some(input) = self.family.input_of(act) else { break };
+            let sender = self.family.threads[input.thread].lane.proc;
+            if ![own, holder].contains(&sender) && self.family.feeds_both(sender, [own, holder]) {
+                return Ender::Thread(input);
+            }
+            act = input;
+        }
+        by
     }
 
     /// Returns the thread that stands for a maker: threads of another process are one maker, whichever of them sends.
