@@ -1,13 +1,13 @@
-//! Changes to a pipeline: parsing them and applying them.
+//! Changes to a pipeline: how they are parsed and described.
 
 use std::fmt;
 
 use super::pipeline::{Order, Pipeline};
 
-/// One or several changes made together. Factors are speedups: 2 is twice as fast.
+/// One change, or several changes made together. Factors are speedups: 2 means twice as fast.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Change {
-    /// The text it was parsed from.
+    /// The text from which the change was parsed.
     pub name: String,
     pub storage: f64,
     pub latency: f64,
@@ -21,7 +21,7 @@ pub struct Change {
     pub no_handover: bool,
     pub cores: Option<f64>,
     pub no_quota: bool,
-    /// Speedups of 1: what they leave as it is.
+    /// The things for which a speedup of 1 was given, so that they do not change.
     pub unchanged: Vec<&'static str>,
 }
 
@@ -52,23 +52,23 @@ impl fmt::Display for Change {
     }
 }
 
-/// Keys and their values, for help and errors.
+/// The keys and their allowed values, for completions and errors.
 pub const KEYS: &[(&str, &str)] = &[
-    ("storage", "a speedup of storage: 2, 1.5, inf"),
-    ("latency", "a speedup of the part of storage calls that does not grow with their size"),
-    ("bandwidth", "a speedup of the part that does"),
-    ("workers", "a number of readers: 1 to 4096"),
-    ("prefetch", "batches requested per reader: 1 to 4096"),
-    ("order", "any: batches are taken as they arrive"),
-    ("persistent", "1: readers persist between passes"),
-    ("decode", "a speedup of the readers' CPU work: 2, inf"),
-    ("handover", "0: passing batches to the trainer takes no time"),
-    ("compute", "a speedup of the training's steps"),
-    ("cores", "a number of CPUs: 1 or more"),
-    ("quota", "none: the CPU quota is lifted"),
+    ("storage", "a speedup of storage, such as 2, 1.5 or inf"),
+    ("latency", "a speedup of the part of storage calls that does not grow with their size, such as 2 or inf"),
+    ("bandwidth", "a speedup of the part of storage calls that grows with their size, such as 2 or inf"),
+    ("workers", "1 to 4096 readers"),
+    ("prefetch", "1 to 4096 batches requested per reader"),
+    ("order", "any (take batches as they become ready)"),
+    ("persistent", "1 (keep readers between passes)"),
+    ("decode", "a speedup of the readers' CPU work, such as 2 or inf"),
+    ("handover", "0 (passing batches to the trainer takes no time)"),
+    ("compute", "a speedup of the training steps, such as 2 or inf"),
+    ("cores", "a number of CPUs, 1 or more"),
+    ("quota", "none (remove the CPU quota)"),
 ];
 
-/// The keys of speedups, and what they speed up.
+/// The keys whose values are speedups, and what they speed up.
 const SPEEDS: [(&str, &str); 5] = [
     ("storage", "storage"),
     ("latency", "storage latency"),
@@ -81,9 +81,9 @@ const SPEEDS: [(&str, &str); 5] = [
 const MOST: usize = 4096;
 
 impl Change {
-    /// Parses `KEY=VALUE,KEY=VALUE`. The error lists what is allowed.
+    /// Parses `KEY=VALUE,KEY=VALUE`. An error lists the allowed keys or values.
     pub fn parse(text: &str) -> Result<Change, String> {
-        // The command line's error repeats the whole text; one of several changes has to be named.
+        // The error of the command line repeats the whole text. If it contains several changes, name the wrong one.
         let named = |part: &str, why: String| if part == text.trim() { why } else { format!("`{part}`: {why}") };
         let mut change = Change { name: text.trim().to_string(), ..Change::default() };
         let mut seen: Vec<&str> = Vec::new();
@@ -135,17 +135,17 @@ impl Change {
         Ok(())
     }
 
-    /// Returns `true` if the change speeds up or moves CPU work, which requires the CPU time and its limits.
+    /// Returns `true` if the change affects CPU work. Its prediction requires the readers' CPU times and CPU limits.
     pub fn needs_cpu(&self) -> bool {
         self.decode != 1.0 || self.cores.is_some() || self.no_quota
     }
 
-    /// Returns `true` if the change is about storage.
+    /// Returns `true` if the change affects storage.
     pub fn needs_storage(&self) -> bool {
         self.storage != 1.0 || self.latency != 1.0 || self.bandwidth != 1.0
     }
 
-    /// Returns the line of PyTorch code that makes the change; empty for changes outside the code.
+    /// Returns the PyTorch arguments that make the change; empty for changes outside the code.
     pub fn code(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
         parts.extend(self.workers.map(|workers| format!("num_workers={workers}")));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_changes_are_refused_with_what_is_allowed() {
+    fn errors_about_wrong_changes_name_what_is_allowed() {
         for (text, part) in [
             ("workers=0", "1 to 4096"),
             ("workers=2.5", "1 to 4096"),

@@ -1,12 +1,12 @@
-//! Fits work without the slowdown of sharing, and the slowdown of storage under load.
+//! Fits two things: how long work takes when no resource is shared, and how much storage slows down under load.
 
 use super::pipeline::{Kind, Pipeline};
 use super::player::{World, play};
 
-/// Number of rounds in which work is fitted: each corrects most of the remaining error.
+/// Number of rounds in which work is fitted. Each round corrects most of the remaining error.
 const ROUNDS: usize = 4;
 
-/// Minimum work, as a share of the measured time.
+/// Minimum of the fitted work, as a share of the measured time.
 const LEAST: f64 = 0.02;
 
 /// Fits the work of productions and steps so that each takes its measured time in a replay without changes.
@@ -34,8 +34,9 @@ pub fn fitted(measured: &Pipeline, world: &World) -> Pipeline {
     fitted
 }
 
-/// Charges as much waiting for the readers' interpreter locks as was measured. If readers are rarely working at that
-/// time, the wait had another cause and takes its time regardless of the readers.
+/// Scales the waits for the readers' interpreter locks so that a replay has as much of this waiting as was measured. If the
+/// readers in the replay rarely work during these waits, the waits had another cause, and their duration becomes
+/// independent of the readers.
 fn charge_gil(fitted: &mut Pipeline, measured: &Pipeline, charged: f64) {
     let wanted: f64 = measured.passes.iter().flat_map(|pass| &pass.batches).map(|batch| batch.gil_ns).sum();
     for batch in fitted.passes.iter_mut().flat_map(|pass| &mut pass.batches) {
@@ -50,7 +51,7 @@ fn charge_gil(fitted: &mut Pipeline, measured: &Pipeline, charged: f64) {
 /// Maximum ratio of measured waits to the waits in a replay.
 const GIL_MOST: f64 = 2.5;
 
-/// Work that other work of its kind slows down.
+/// The kinds of work that slow down when several readers do them at the same time.
 const SHARED: [Kind; 3] = [Kind::Io, Kind::Cpu, Kind::Hand];
 
 /// Slowdown of storage per additional reader: the most probable value, and the ends of an interval.
@@ -63,8 +64,8 @@ pub struct Slope {
     pub seen: usize,
 }
 
-/// Fits the slope from storage calls with few and with many concurrent calls: each sample is the mean number of readers
-/// in storage calls during a call, and the duration of the call.
+/// Fits the slope from storage calls with few and with many concurrent calls. Each sample consists of the mean number of
+/// readers in storage calls during one call, and the duration of this call.
 pub fn slope(samples: &[(f64, f64)]) -> Slope {
     let seen = samples.iter().map(|(beside, _)| *beside).fold(1.0, f64::max).round().max(1.0) as usize;
     let unknown = Slope { low: 0.0, mid: 0.1, high: 1.0, seen };
@@ -83,7 +84,7 @@ pub fn slope(samples: &[(f64, f64)]) -> Slope {
     }
     found.sort_by(f64::total_cmp);
     let at = |part: f64| found[((found.len() - 1) as f64 * part) as usize];
-    // Above one, two readers would get less than one: a middle value above one is noise.
+    // With a slope above one, two readers together would get less than one reader, so a middle value above one is noise.
     let [low, mid, high] = [at(0.05), mid.min(1.0), at(0.95)].map(|slope| slope.clamp(0.0, 1.5));
     Slope { low: low.min(mid), mid, high: high.max(mid), seen }
 }
@@ -91,7 +92,7 @@ pub fn slope(samples: &[(f64, f64)]) -> Slope {
 const SAMPLES_MIN: usize = 10;
 const RESAMPLES: usize = 40;
 
-/// Returns the slope of a line through the samples, relative to its value at one reader.
+/// Returns the slope of a line through the samples, relative to the value of the line at one reader.
 fn regression(samples: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     let (mut n, mut x, mut y, mut xx, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for (beside, ns) in samples {
@@ -99,7 +100,7 @@ fn regression(samples: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
         (n, x, y, xx, xy) = (n + 1.0, x + extra, y + ns, xx + extra * extra, xy + extra * ns);
     }
     let spread = n * xx - x * x;
-    // Batches that were all read with the same concurrency show nothing.
+    // If all calls had the same concurrency, they do not show how it affects storage.
     if spread < 1e-3 * n * n {
         return None;
     }
@@ -108,7 +109,7 @@ fn regression(samples: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     (base > 0.0).then(|| rise / base)
 }
 
-/// A small random number generator: resampling must give the same result each time.
+/// A small random number generator with a fixed seed, because resampling must give the same result each time.
 pub struct Random(u64);
 
 impl Random {

@@ -1,14 +1,14 @@
-//! Replay: simulates an input pipeline with and without changes, to predict the effect of a change.
+//! Simulates an input pipeline without and with a change, to predict the effect of the change.
 //!
 //! ```text
-//! predict      rows of predictions with intervals, after the replay has reproduced the run without changes
-//! fit          work without the slowdown of sharing, and the slowdown of storage under load
+//! predict      predictions with intervals, if a replay reproduces the unchanged run; applies changes
+//! fit          how long work takes when nothing is shared, and how much storage slows down under load
 //! player       the discrete-event simulation
-//! change       changes: parsing them and applying them
-//! pipeline     passes, readers, batches and steps, as measured
+//! change       what a change consists of: parsing and describing it
+//! pipeline     the measured passes, readers, batches and steps
 //! ```
 //!
-//! Nothing here reads a trace: `summary::waits::pipeline` extracts the pipeline from one.
+//! These modules do not read traces: `summary::waits::pipeline` extracts the pipeline from a trace.
 
 pub mod change;
 pub mod fit;

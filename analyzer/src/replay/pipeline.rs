@@ -1,19 +1,19 @@
-//! An input pipeline as measured: passes over a loader, its readers, batches and the steps of the trainer.
+//! A measured input pipeline: passes over a loader, the loader's readers and batches, and the trainer's steps.
 
 use serde::{Deserialize, Serialize};
 
-/// Kinds of work. Each has a separate rule for concurrent work of several readers.
+/// Kinds of work. Each kind has its own rule for several readers that do it at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Sleeping, network, other programs: its duration does not depend on other readers.
+    /// Sleeping, network, other programs: the duration does not depend on other readers.
     Fixed,
-    /// Storage: slowed by other storage calls.
+    /// Storage calls: other storage calls slow them down.
     Io,
-    /// A lock: one reader at a time.
+    /// Work under a lock: one reader at a time.
     Lock,
-    /// Computing: shares the CPUs.
+    /// Computing: readers share the CPUs.
     Cpu,
-    /// Serializing and copying into shared memory: also shares the CPUs.
+    /// Serializing and copying into shared memory: readers share the CPUs here, too.
     Hand,
 }
 
@@ -37,14 +37,14 @@ pub enum Order {
 /// How batches are assigned to readers.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Dispatch {
-    /// Each reader has a queue, served round-robin.
+    /// Each reader has its own queue, and requests go to the queues in round-robin order.
     #[default]
     RoundRobin,
     /// All readers take from one queue.
     Shared,
 }
 
-/// One batch, and the step of the same number.
+/// One batch, and the step with the same number.
 #[derive(Clone, Copy, Default, Debug, Serialize, Deserialize)]
 pub struct Batch {
     /// The reader that made it, as an index into the readers of the pass.
@@ -53,22 +53,22 @@ pub struct Batch {
     pub work: Work,
     /// The measured duration of its production.
     pub made_ns: f64,
-    /// From the request's dispatch to its arrival at the reader.
+    /// Time from sending the request to its arrival at the reader.
     pub ask_ns: f64,
     /// The reader's work between the previous batch, or the request, and the production.
     pub turn_ns: f64,
-    /// From the end of the production until the message is complete.
+    /// Time from the end of the production until the message is complete.
     pub ship_ns: f64,
     /// The trainer's time to receive a complete message, including waits for the reader's interpreter lock.
     pub take_ns: f64,
     pub gil_ns: f64,
     /// The remaining time of `next()`.
     pub return_ns: f64,
-    /// The step after the batch: CPU time of the trainer, and waiting.
+    /// The step after the batch: the trainer's CPU time, and its waiting.
     pub think_cpu_ns: f64,
     pub think_ns: f64,
-    /// Part of that waiting that is for the trainer's own threads, programs or files: a faster device does not shorten
-    /// it.
+    /// The part of that waiting that is for the trainer's own threads, programs or files. A faster device does not shorten
+    /// this part.
     pub own_ns: f64,
     /// Measured duration of `next()` in the step with this number.
     pub wait_ns: f64,
@@ -84,9 +84,9 @@ impl Batch {
 /// The start of a reader.
 #[derive(Clone, Copy, Default, Debug, Serialize, Deserialize)]
 pub struct Start {
-    /// From the start of the pass until the process exists.
+    /// Time from the start of the pass until the process exists.
     pub created_ns: f64,
-    /// Its work until it can take a request.
+    /// The reader's work until it can take a request.
     pub work: Work,
     /// Additional cost of its first batch.
     pub first_ns: f64,
@@ -95,7 +95,7 @@ pub struct Start {
 /// One pass over a loader.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct Pass {
-    /// One per reader. Readers that existed before the pass have an empty start.
+    /// One start per reader. Readers that existed before the pass have an empty start.
     pub starts: Vec<Start>,
     /// `true` if the readers were created for this pass.
     pub is_fresh: bool,
@@ -106,7 +106,7 @@ pub struct Pass {
     pub batches: Vec<Batch>,
     /// The trainer's time to find that there are no more batches, and to stop the readers.
     pub tail_ns: f64,
-    /// Time from there to the next pass.
+    /// Time from the end of this pass to the start of the next one.
     pub gap_ns: f64,
 }
 
@@ -123,7 +123,7 @@ pub struct Pipeline {
     pub passes: Vec<Pass>,
     pub order: Order,
     pub dispatch: Dispatch,
-    /// CPUs available to the processes, and the quota of their cgroup in CPUs.
+    /// Number of CPUs available to the processes, and the CPU quota of their cgroup as a number of CPUs.
     pub cpus: Option<f64>,
     pub quota: Option<f64>,
     /// The average number of CPUs that processes outside the trace kept busy; zero if unknown.
@@ -135,22 +135,24 @@ pub struct Pipeline {
     pub is_counted: bool,
     /// `true` if spans show when the trainer waits.
     pub by_spans: bool,
-    /// Storage calls: the mean number of readers in storage calls during the call, including its own, and its duration.
+    /// For each storage call, the mean number of readers in storage calls during this call, including the calling reader,
+    /// and the duration of the call.
     pub reads: Vec<(f64, f64)>,
-    /// Share of the readers' CPU time that calls on files took.
+    /// Share of the readers' CPU time that was spent in file calls.
     #[serde(default)]
     pub in_calls: f64,
-    /// Share of the readers' computing in which they were ready to run but no CPU was free.
+    /// Share of the readers' computing time in which they were ready to run but had no free CPU.
     pub starved: f64,
-    /// The time in which readers waited for a server, another process or a program they had started, summed over readers.
+    /// Time in which readers waited for a server, another process or a program that they had started; the sum over all
+    /// readers.
     #[serde(default)]
     pub served_ns: f64,
-    /// Number of pipes or sockets through which batches arrived; the trainer reads from one after the other.
+    /// Number of pipes or sockets through which batches arrived. The trainer reads from them one after the other.
     #[serde(default)]
     pub channels: usize,
     /// Batches whose readers mapped files and had major page faults.
     pub mapped: usize,
-    /// Measured duration of the training, and its wait.
+    /// Measured duration of the training, and of the wait in it.
     pub measured_ns: f64,
     pub wait_ns: f64,
 }
@@ -168,7 +170,7 @@ impl Pipeline {
         self.passes.iter().map(Pass::prefetch).max().unwrap_or(1)
     }
 
-    /// Returns the number of CPUs that may run at the same time; no limit if unknown.
+    /// Returns the number of CPUs that the processes can use at the same time; infinity if it is unknown.
     pub fn cores(&self) -> f64 {
         let [cpus, quota] = [self.cpus, self.quota].map(|limit| limit.unwrap_or(f64::INFINITY));
         cpus.min(quota)

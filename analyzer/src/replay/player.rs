@@ -12,11 +12,11 @@ use super::pipeline::{ALL_KINDS, Batch, Dispatch, KINDS, Kind, Order, Pass, Pipe
 #[derive(Clone, Debug)]
 pub struct World {
     pub cores: f64,
-    /// Slowdown of storage per additional active reader: 0 at constant latency, 1 at a shared bandwidth.
+    /// Slowdown of storage per additional active reader: 0 if the latency is constant, 1 if readers share the bandwidth.
     pub slope: f64,
-    /// Number of readers at which storage reaches its total limit; no limit if zero.
+    /// Number of readers at which storage reaches its maximum throughput; zero if there is no maximum.
     pub storage_readers: usize,
-    /// How much slower than average each reader is, for reasons other than its batches. Empty if all are equal.
+    /// How much slower than average each reader is, for reasons other than its batches; empty if all readers are equal.
     pub slowness: Vec<f64>,
 }
 
@@ -27,12 +27,12 @@ pub struct Played {
     pub wait_ns: f64,
     /// Waits for the readers' interpreter locks.
     pub gil_ns: f64,
-    /// Per batch of all passes, the part of its production that other readers slow down, and the step after it.
+    /// For each batch of all passes, the part of its production that other readers slow down, and the step after it.
     pub shared: Vec<f32>,
     pub thought: Vec<f32>,
 }
 
-/// Replays a pipeline; `records` stores the duration of each production and step.
+/// Replays a pipeline. If `records` is set, the result contains the duration of each production and step.
 pub fn play(pipeline: &Pipeline, world: &World, records: bool) -> Played {
     let mut played = Played::default();
     for pass in &pipeline.passes {
@@ -49,7 +49,7 @@ pub fn play(pipeline: &Pipeline, world: &World, records: bool) -> Played {
     played
 }
 
-/// An event at a time of a clock.
+/// An event, and the time on its clock at which it is due.
 #[derive(Clone, Copy)]
 struct Due {
     at: f64,
@@ -100,7 +100,7 @@ struct Clock {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Trainer {
     Leads,
-    /// In `next()` without an available message.
+    /// In `next()`, and no message is available.
     Waits,
     Takes(u32),
     Returns,
@@ -113,7 +113,7 @@ enum Trainer {
 /// State of a reader: its work, and its progress.
 struct Reader {
     queue: VecDeque<u32>,
-    /// The batch in production, or the start of the reader.
+    /// The batch in production; `None` while the reader starts or is idle.
     batch: Option<u32>,
     is_busy: bool,
     work: Work,
@@ -122,15 +122,15 @@ struct Reader {
     began: f64,
     since: f64,
     shared: f64,
-    /// CPU work of the production, for the interpreter lock.
+    /// CPU work of the production, from which waits for the interpreter lock are computed.
     cpu: f64,
 }
 
-/// Phases of a production: the turn-around, then the kinds of work.
+/// Phases of a production: first the turnaround, then one phase for each kind of work.
 const TURN: usize = 0;
 const END: usize = KINDS + 1;
 
-/// Python releases the interpreter lock after this time at the latest.
+/// A thread releases Python's interpreter lock after at most this time.
 const SWITCH_NS: f64 = 5e6;
 
 struct Player<'a> {
@@ -324,7 +324,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Handles a reader that has started, or finished its batch.
+    /// Handles a reader that has started or has finished its batch.
     fn finish(&mut self, reader: usize) {
         let own = &mut self.readers[reader];
         own.is_busy = false;
@@ -365,7 +365,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Sends the next request, if there is one: to the given reader, if any reader may make any batch.
+    /// Sends the next request, if there is one. If batches are taken in any order, the request goes to the given reader.
     fn request(&mut self, free: Option<u32>) {
         let batch = self.requested;
         if batch >= self.pass.batches.len() {
@@ -424,7 +424,7 @@ impl<'a> Player<'a> {
         self.after(self.pass.tail_ns, What::Trainer);
     }
 
-    /// Looks for the batch that the trainer wants, among stored batches and in the next message.
+    /// Looks for the batch that the trainer needs, first among the stored batches and then in the next message.
     fn look(&mut self) {
         if self.order == Order::InOrder && self.stored[self.step] {
             return self.returns(self.step);
@@ -435,7 +435,7 @@ impl<'a> Player<'a> {
         };
         let own = &self.pass.batches[batch as usize];
         let maker = &self.readers[self.maker[batch as usize] as usize];
-        // A reader that computes releases its interpreter lock late.
+        // A reader that is computing releases its interpreter lock late.
         let usual = own.work[Kind::Cpu as usize].clamp(1.0, SWITCH_NS);
         let gil = if maker.is_busy { own.gil_ns * maker.cpu.min(SWITCH_NS) / usual } else { 0.0 };
         self.trainer = Trainer::Takes(batch);

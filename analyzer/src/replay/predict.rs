@@ -1,7 +1,8 @@
-//! Predictions: the training time with a change, as an interval.
+//! Predicts the training time with a change, as an interval.
 //!
-//! The replay must first reproduce the run without changes. A prediction is the ratio of two replays, with and without
-//! the change, at every corner of the uncertainty that the trace leaves.
+//! The replay must first reproduce the unchanged run. A prediction is the ratio between two replays, one with and one
+//! without the change. It is computed at several corners, which are combinations of the possibilities that the trace
+//! leaves open.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,42 +11,42 @@ use super::fit::{Random, Slope, fitted, slope};
 use super::pipeline::{Batch, Kind, Order, Pass, Pipeline, Start};
 use super::player::{Played, World, play};
 
-/// Maximum error of the replay without changes, relative to the wait and to the time.
+/// Maximum errors when the unchanged run is replayed, relative to its wait and to its time.
 const WAIT_ERROR: f64 = 0.05;
 const TIME_ERROR: f64 = 0.03;
 
 /// Minimum half-width of an interval, as a share of the training time.
 const HALF_MIN: f64 = 0.05;
 
-/// Half-width that accounts for busy CPUs, per share of starved time.
+/// Additional half-width for busy CPUs, as a factor of the share of computing in which readers had no free CPU.
 const BUSY_PART: f64 = 0.2;
 
-/// Maximum number of batches to replay, for the proof and for predictions; longer pipelines are sampled.
+/// Maximum number of batches that the proof and each prediction replay. Longer pipelines are sampled.
 const PROVED_MAX: usize = 100_000;
 const PREDICTED_MAX: usize = 4_000;
 
-/// An interval that contains the measured time and extends further than this share from it leaves the effect unknown.
+/// If an interval contains the measured time and extends further from it than this share of it, the effect is unknown.
 const WIDE: f64 = 0.15;
 
 /// Fewer batches than this do not show a pattern.
 const BATCHES_MIN: usize = 8;
 
-/// Processes outside the trace that used fewer CPUs than this, on average, do not limit further readers.
+/// Processes outside the trace that used fewer CPUs than this, on average, do not limit additional readers.
 const TAKEN_CPUS: f64 = 0.25;
 
 /// Number of resampled pipelines per prediction.
 const RESAMPLES: u64 = 8;
 
-/// Replay of a training run.
+/// The replay of a training run, and the predictions that are based on it.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Replay {
-    /// Duration of the training as measured, and as replayed without a change.
+    /// Measured duration of the training, and its duration in a replay without changes.
     pub measured_ns: i64,
     pub replayed_ns: Option<i64>,
     pub wait_ns: i64,
     pub replayed_wait_ns: Option<i64>,
-    /// The loader as the batches show it.
+    /// The setup of the loader, as far as the batches show it.
     pub loader: Option<Loader>,
     /// Reason why nothing can be predicted.
     pub refused: Option<String>,
@@ -55,8 +56,9 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Returns the change with the largest savings among those with these name prefixes, and its savings: zero if nothing
-    /// is measurable. `None` if none of them was predicted.
+    /// Returns the change with the largest savings among the changes whose names start with one of these prefixes, and
+    /// its savings. If the interval contains the measured time, the savings are zero. Returns `None` if none of these
+    /// changes was predicted.
     pub fn best(&self, remedies: &[&str]) -> Option<(&Prediction, i64)> {
         let is_one = |row: &&Prediction| remedies.iter().any(|name| row.change.starts_with(name));
         let gain = |row: &Prediction| {
@@ -76,7 +78,7 @@ pub struct Loader {
     pub prefetch: usize,
     pub any_order: bool,
     pub passes: usize,
-    /// Passes that created their readers.
+    /// Number of passes that created new readers.
     pub fresh_passes: usize,
     pub batches: usize,
 }
@@ -102,7 +104,7 @@ pub struct Prediction {
     /// Description in words, and the PyTorch arguments that make the change.
     pub what: String,
     pub code: String,
-    /// Training time, the ends of its interval, and the remaining wait; `null` if refused.
+    /// Predicted training time, the ends of its interval, and the remaining wait; `null` if there is no prediction.
     pub time_ns: Option<i64>,
     pub low_ns: Option<i64>,
     pub high_ns: Option<i64>,
@@ -113,7 +115,7 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Returns the certain savings: negative if the change may cost time.
+    /// Returns the savings that are certain. They are negative if the change may cost time.
     pub fn sure_ns(&self, measured_ns: i64) -> Option<i64> {
         Some(measured_ns - self.high_ns?)
     }
@@ -123,14 +125,14 @@ impl Prediction {
         self.low_ns.zip(self.high_ns).is_some_and(|(low, high)| low <= measured_ns && measured_ns <= high)
     }
 
-    /// Returns `true` if the change may do nothing, and may also change the time by more than could be overlooked.
+    /// Returns `true` if the change may have no effect, but may also have an effect that is too large to ignore.
     pub fn is_unknown(&self, measured_ns: i64) -> bool {
         let ends = self.low_ns.zip(self.high_ns);
         self.is_nothing(measured_ns) && ends.is_some_and(|(low, high)| is_wide(low, high, measured_ns))
     }
 }
 
-/// Returns `true` if an interval around a measured time is so wide that it does not show that a change does nothing.
+/// Returns `true` if an interval around a measured time is too wide to show that a change has no effect.
 pub fn is_wide(low_ns: i64, high_ns: i64, measured_ns: i64) -> bool {
     (measured_ns - low_ns).max(high_ns - measured_ns) as f64 > WIDE * measured_ns as f64
 }
@@ -151,7 +153,7 @@ struct Corner {
     taken_cpus: bool,
     /// Slow batches are slow because of their reader.
     by_reader: bool,
-    /// The smaller effect, for a change whose name covers more than its effect.
+    /// The change affects only part of the time that it might affect.
     lesser: bool,
 }
 
@@ -159,7 +161,7 @@ struct Corner {
 pub struct Proven {
     measured: Pipeline,
     slope: Slope,
-    /// The fitted sample for each slope (low, middle, high).
+    /// Each slope (the middle one first) and the sample that was fitted with it.
     fits: Vec<(f64, Pipeline)>,
     replay: Replay,
 }
@@ -179,7 +181,7 @@ pub fn prove(pipeline: &Pipeline) -> Result<Proven, Box<Replay>> {
     let world = World { cores: pipeline.cores(), slope: found.mid, storage_readers: 0, slowness: Vec::new() };
     let fit = fitted(whole, &world);
     let played = play(&fit, &world, false);
-    // If only a sample is replayed, the replay of the sample must be right.
+    // If only a sample is replayed, the replay must reproduce the sample.
     let (passes, waited) = (whole.passes_ns().max(1.0), whole.waited_ns());
     // Time outside passes is constant.
     let rest = time - pipeline.passes_ns();
@@ -190,13 +192,14 @@ pub fn prove(pipeline: &Pipeline) -> Result<Proven, Box<Replay>> {
     replay.replayed_wait_ns = Some((wait + wait_error * pipeline.passes_ns() / passes) as i64);
     let allowed = (WAIT_ERROR * waited).max(TIME_ERROR * passes);
     if rest.abs() > (WAIT_ERROR * wait).max(TIME_ERROR * time) {
-        let why = format!("its steps add up to {:.1} % of its time", 100.0 * pipeline.passes_ns() / time.max(1.0));
+        let why =
+            format!("its steps add up to {:.1} % of the training time", 100.0 * pipeline.passes_ns() / time.max(1.0));
         return refuse(replay, why);
     }
     if wait_error.abs() > allowed || time_error.abs() > allowed {
         let percent = |error: f64, of: f64| format!("{:+.1} %", 100.0 * error / of.max(1.0));
         let (of_time, of_wait) = (percent(time_error, passes), percent(wait_error, waited));
-        let why = format!("the replay of the unchanged run differs: {of_time} of its time, {of_wait} of its wait");
+        let why = format!("the replay of the unchanged run differs by {of_time} of its time and {of_wait} of its wait");
         return refuse(replay, why);
     }
     let part = whole.sample(PREDICTED_MAX);
@@ -210,7 +213,7 @@ pub fn prove(pipeline: &Pipeline) -> Result<Proven, Box<Replay>> {
 }
 
 impl Proven {
-    /// Returns the replay without any change.
+    /// Returns the replay of the unchanged run.
     pub fn replay(&self) -> &Replay {
         &self.replay
     }
@@ -263,19 +266,18 @@ impl Proven {
         let cpu = own.work()[Kind::Cpu as usize];
         if (change.any_order || change.workers.is_some()) && self.has_slow_reader() {
             return Some(
-                "one reader needs longer for its batches than the others, and no other one may be able to make them"
-                    .into(),
+                "one reader is slower than the others, and the other readers may be unable to make its batches".into(),
             );
         }
         if change.any_order && own.channels > 1 {
             return Some(format!(
-                "batches arrive through {} channels, which may belong to separate loaders: each has an order of its own",
+                "batches arrive through {} channels, which may belong to separate loaders, each with its own order",
                 own.channels
             ));
         }
         if change.needs_cpu() && !own.is_counted && cpu > 0.0 {
             return Some(
-                "the trace has no CPU times of the readers: computing cannot be distinguished from waiting".into(),
+                "the trace has no CPU times for the readers, so computing cannot be distinguished from waiting".into(),
             );
         }
         if (change.needs_cpu() || change.workers.is_some()) && own.cpus.is_none() && cpu > 0.05 * own.passes_ns() {
@@ -285,7 +287,7 @@ impl Proven {
             return Some("the trace does not show whether a CPU quota applies".into());
         }
         if (change.needs_storage() || change.decode != 1.0) && 2 * own.mapped > own.batches() && !own.is_counted {
-            return Some("readers map files: reading cannot be distinguished from decoding".into());
+            return Some("readers map files, so reading cannot be distinguished from decoding".into());
         }
         None
     }
@@ -309,12 +311,16 @@ impl Proven {
             if reads {
                 corners.push(Corner { saturates: true, ..first });
                 let seen = self.slope.seen;
-                notes.push(format!("storage was seen with {seen} readers at once: a run with more narrows this"));
+                notes.push(format!(
+                    "storage was observed with at most {seen} concurrent readers; record a run with more to narrow the interval"
+                ));
             }
             if self.measured.served_ns > 0.05 * self.measured.passes_ns() {
                 corners.push(Corner { served: true, ..first });
                 notes.push(
-                    "readers wait for a server or another process, which may give no more: a run shows it".into(),
+                    "readers wait for a server or another process, which may be unable to serve more readers; \
+                     record a run with more to find out"
+                        .into(),
                 );
             }
             let slopes = self.fits.iter().map(|(slope, _)| *slope);
@@ -326,7 +332,7 @@ impl Proven {
                     corners.push(Corner { taken_cpus: true, ..first });
                     let taken = self.measured.taken_cpus;
                     notes.push(format!(
-                        "processes outside the trace used {taken:.1} CPUs: on an idle host, more may be free"
+                        "processes outside the trace used {taken:.1} CPUs, which may be free on an idle host"
                     ));
                 }
             }
@@ -334,7 +340,10 @@ impl Proven {
         if (change.any_order || change.workers.is_some()) && self.slowness().iter().any(|slow| (slow - 1.0).abs() > 0.2)
         {
             corners.push(Corner { by_reader: true, ..first });
-            notes.push("the trace does not show whether batches or a reader are slow: a shuffled pass would".into());
+            notes.push(
+                "the trace does not show whether some batches or one of the readers are slow; a shuffled pass would show it"
+                    .into(),
+            );
         }
         let prepares = || self.measured.passes.iter().flat_map(|pass| &pass.starts).any(|start| start.first_ns > 0.0);
         let prepares = change.persistent && prepares();
@@ -344,7 +353,7 @@ impl Proven {
         corners
     }
 
-    /// Returns `true` if one reader takes longer than the others for most of its batches, and not only for some large ones.
+    /// Returns `true` if one reader takes longer than the others for most of its batches, not only for a few large ones.
     fn has_slow_reader(&self) -> bool {
         let mut times = vec![Vec::new(); self.measured.readers()];
         for batch in self.measured.passes.iter().flat_map(|pass| &pass.batches) {
@@ -373,7 +382,7 @@ impl Proven {
         sums.iter().map(|[ns, n]| if *n > 0.0 && mean > 0.0 { ns / n / mean } else { 1.0 }).collect()
     }
 
-    /// Replays without and with a change.
+    /// Replays the pipeline at one corner, without and with a change.
     fn both(&self, change: &Change, corner: &Corner, resample: Option<u64>) -> (Played, Played) {
         let fit = self.fits.iter().find(|(slope, _)| *slope == corner.slope).map_or(&self.fits[0].1, |(_, fit)| fit);
         let mut base = fit.clone();
@@ -413,7 +422,7 @@ impl Proven {
     }
 }
 
-/// Replaces each round of batches, one per reader, with a random round of its pass.
+/// Replaces each round of batches (one per reader) with a randomly chosen round of the same pass.
 fn shuffle(pipeline: &mut Pipeline, seed: u64) {
     let mut random = Random::new(seed);
     for pass in &mut pipeline.passes {
@@ -444,7 +453,7 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
     let on_cpu = computes_on_cpu(pipeline);
     let order = change.order(pipeline);
     let was = pipeline.readers();
-    // Each of more readers waits longer then.
+    // If the server does not respond faster, each of the more numerous readers waits longer.
     let shared = change.workers.filter(|_| corner.served).map_or(1.0, |workers| workers as f64 / was.max(1) as f64);
     let slower = match change.workers.is_some_and(|workers| workers > was) {
         true if (was as f64) < pipeline.cores() => SHARED_CORES[corner.shared_cores as usize],
@@ -457,7 +466,7 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
     if change.no_quota {
         pipeline.quota = None;
     }
-    // Faster decoding leaves calls on files as they are.
+    // Faster decoding does not shorten file calls.
     let decode = pipeline.in_calls + (1.0 - pipeline.in_calls) / change.decode;
     let last = pipeline.passes.len().saturating_sub(1);
     let (per_reader, cores) = (per_reader(pipeline), pipeline.cores());
@@ -487,7 +496,7 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
         }
         if change.persistent && pass.is_fresh {
             if number > 0 {
-                // Readers may prepare for each pass, such as by filling a buffer, and not only once.
+                // Readers may prepare in each pass, such as by filling a buffer, and not only in the first one.
                 let first_ns = |start: &Start| if corner.lesser { start.first_ns } else { 0.0 };
                 pass.starts
                     .iter_mut()
@@ -501,29 +510,29 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
     }
 }
 
-/// Returns `true` if the training thread spends most of its steps on a CPU. Otherwise a device computes, and the CPU time is that of the
-/// program around it.
+/// Returns `true` if the training thread spends most of its steps on a CPU. Otherwise, a device computes, and the code around
+/// the device's work uses the CPU time.
 fn computes_on_cpu(pipeline: &Pipeline) -> bool {
     let batches = || pipeline.passes.iter().flat_map(|pass| &pass.batches);
     let waits: f64 = batches().map(|batch| batch.think_ns - batch.own_ns).sum();
     batches().map(|batch| batch.think_cpu_ns).sum::<f64>() >= waits
 }
 
-/// The time of computing with more readers, relative to the time with those that were seen: as in jobs in which both were
-/// measured, and if cores are shared.
+/// Computing time with more readers, relative to the time with the recorded number of readers: as measured in jobs that ran
+/// with both numbers, and if the readers share cores.
 const SHARED_CORES: [f64; 2] = [1.1, 1.25];
 
-/// Likewise for readers that already use all cores: at best they do not slow each other down more.
+/// Likewise, if the recorded readers already use all cores. In the best case, more readers do not slow each other down further.
 const CROWDED_CORES: [f64; 2] = [1.0, 1.25];
 
-/// Minimum share of a step that a faster device shortens: without spans, and with them.
+/// Minimum share of a step that a faster device shortens: without spans, and with spans.
 const LESSER_COMPUTE: [f64; 2] = [0.4, 0.5];
 
 /// Cost of a pass whose readers already exist: a message to each reader, and its response.
 const RESUME_NS: f64 = 2e6;
 
-/// Returns the trainer's time to create one more reader, from the pass with the lowest time, because other work delays
-/// it.
+/// Returns the trainer's time to create one more reader. Other work may delay the creation, so the lowest time of all
+/// passes counts.
 fn per_reader(pipeline: &Pipeline) -> f64 {
     let cost = |pass: &Pass| {
         let created = pass.starts.iter().map(|start| start.created_ns);
@@ -537,10 +546,10 @@ fn per_reader(pipeline: &Pipeline) -> f64 {
     fresh.map(cost).min_by(f64::total_cmp).unwrap_or(0.0)
 }
 
-/// A reader is slower than the others if half of its batches take this many times as long as half of theirs.
+/// A reader is slow if its median time per batch is at least this many times that of the other readers.
 const SLOW_READER: f64 = 2.0;
 
-/// Share of the time to stop readers that grows with their number at least: they exit in parallel, as far as there are cores.
+/// Minimum share of the time to stop readers that grows with their number. Readers exit in parallel if enough cores are free.
 const JOIN_PART: f64 = 0.3;
 
 /// Changes the number of readers of a pass.
@@ -581,8 +590,8 @@ mod tests {
 
     const MS: f64 = 1e6;
 
-    /// Returns a pass in which each batch needs this work and each step waits this long; the measurements equal its
-    /// replay.
+    /// Returns a pipeline of one pass, in which each batch needs this work and each step takes this long. Its measurements
+    /// equal its replay.
     fn pipeline(batches: usize, readers: usize, kind: Kind, work: impl Fn(usize) -> f64, think: f64) -> Pipeline {
         let batch = |number: usize| {
             let mut own = Batch { reader: (number % readers) as u32, think_ns: think * MS, ..Batch::default() };
@@ -638,7 +647,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_that_are_faster_than_the_training_leave_it_its_own_pace() {
+    fn readers_that_are_faster_than_the_training_do_not_set_its_pace() {
         let fast = pipeline(200, 2, Kind::Cpu, |_| 10.0, 20.0);
         assert!(near(fast.measured_ns, 200.0 * 20.0 + 10.0));
         assert!(predicted(&fast, "decode=2").is_nothing(fast.measured_ns as i64));
@@ -659,7 +668,7 @@ mod tests {
     }
 
     #[test]
-    fn one_slow_batch_holds_up_those_behind_it_in_order_alone() {
+    fn a_slow_batch_delays_later_batches_only_if_they_are_in_order() {
         let work = |number: usize| if number.is_multiple_of(8) { 80.0 } else { 4.0 };
         let uneven = pipeline(400, 2, Kind::Fixed, work, 8.0);
         let any = predicted(&uneven, "order=any");
@@ -669,16 +678,16 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_a_slow_reader_may_be_its_own() {
+    fn other_readers_may_be_unable_to_make_the_batches_of_a_slow_reader() {
         let work = |number: usize| if number.is_multiple_of(2) { 80.0 } else { 4.0 };
         for change in ["order=any", "workers=4"] {
             let found = predicted(&pipeline(400, 2, Kind::Fixed, work, 8.0), change);
-            assert!(found.refused.is_some_and(|why| why.contains("one reader needs longer")), "{change}");
+            assert!(found.refused.is_some_and(|why| why.contains("one reader is slower")), "{change}");
         }
     }
 
     #[test]
-    fn readers_that_live_on_start_once() {
+    fn persistent_readers_start_only_once() {
         let mut restarts = pipeline(20, 2, Kind::Fixed, |_| 2.0, 4.0);
         let mut start = Start { created_ns: 5.0 * MS, ..Start::default() };
         start.work[Kind::Fixed as usize] = 150.0 * MS;
@@ -708,7 +717,7 @@ mod tests {
     }
 
     #[test]
-    fn faster_decoding_leaves_calls_on_files() {
+    fn faster_decoding_does_not_shorten_file_calls() {
         let decode = pipeline(200, 2, Kind::Cpu, |_| 20.0, 4.0);
         let calls = Pipeline { in_calls: 1.0, ..decode.clone() };
         let saved =
@@ -717,7 +726,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_several_channels_have_an_order_each() {
+    fn changes_of_order_are_not_predicted_for_several_channels() {
         let one = pipeline(200, 2, Kind::Io, |_| 20.0, 4.0);
         let two = Pipeline { channels: 2, ..one.clone() };
         assert_eq!(predicted(&one, "order=any").refused, None);
@@ -725,7 +734,7 @@ mod tests {
     }
 
     #[test]
-    fn gains_of_cpu_work_need_its_times_and_its_limits() {
+    fn predictions_for_cpu_work_need_cpu_times_and_cpu_limits() {
         let decode = pipeline(200, 2, Kind::Cpu, |_| 20.0, 4.0);
         let refused = |pipeline: &Pipeline, change: &str| predicted(pipeline, change).refused;
         assert_eq!(refused(&decode, "decode=2"), None);
@@ -738,7 +747,7 @@ mod tests {
     }
 
     #[test]
-    fn more_readers_than_were_seen_have_a_wide_interval() {
+    fn more_readers_than_recorded_have_a_wide_interval() {
         let mut one = pipeline(200, 1, Kind::Io, |_| 20.0, 4.0);
         one.reads.clear();
         let four = predicted(&one, "workers=4");
@@ -747,11 +756,11 @@ mod tests {
             four.is_nothing(one.measured_ns as i64) && four.low_ns.unwrap() < (0.5 * one.measured_ns) as i64,
             "{four:?}"
         );
-        assert!(four.notes.iter().any(|note| note.contains("narrows")));
+        assert!(four.notes.iter().any(|note| note.contains("narrow the interval")));
     }
 
     #[test]
-    fn thousands_of_readers_and_long_trainings_are_played() {
+    fn thousands_of_readers_and_long_runs_are_replayed() {
         let many = pipeline(20_000, 1_000, Kind::Io, |_| 20.0, 1.0);
         assert!(near(many.measured_ns, 20_000.0 + 20.0));
         let long = pipeline(300_000, 2, Kind::Io, |number| 18.0 + (number % 5) as f64, 4.0);
