@@ -1,7 +1,7 @@
 //! The program `dlio`: its verbs and their options. The work is done in the library.
 //!
-//! `dlio X` runs the program `dlio-X` if X is not a verb, or is `analyze` or `top`. Under the name `dlio_benchmark` it
-//! accepts DLIO's own arguments.
+//! `dlio analyze`, `dlio top` and any unknown verb X run the program `dlio-X`. If it is started under the name
+//! `dlio_benchmark`, the program accepts DLIO's own arguments.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -32,11 +32,11 @@ use std::time::{Duration, SystemTime};
   dlio bench workload=unet3d ++workload.dataset.num_files_train=16 ++workload.dataset.record_length_bytes=2097152
   dlio trace -- python3 train.py
   dlio workloads show resnet50
-  dlio check mlperf results            check results against the rules of MLPerf Storage
+  dlio check mlperf results            check results against the MLPerf Storage rules
   dlio analyze                         report on the trace in ./dlio-trace
   dlio top                             show what the programs traced into ./dlio-trace are doing
 
-For any other X, dlio X runs the program dlio-X.")]
+If X is not one of these commands, dlio X runs the program dlio-X.")]
 struct Dlio {
     #[command(subcommand)]
     verb: Verb,
@@ -48,19 +48,19 @@ enum Verb {
     Bench(Box<BenchVerb>),
     /// Run any program and record its I/O
     Trace(trace::Options),
-    /// Report where the time of a traced program went (`dlio analyze --help` lists its options)
+    /// Report where a traced program spent its time (`dlio analyze --help` lists the options)
     #[command(disable_help_flag = true)]
     Analyze {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT", value_hint = clap::ValueHint::AnyPath)]
         arguments: Vec<OsString>,
     },
-    /// Show what traced programs are doing now (`dlio top --help` lists its options)
+    /// Show what traced programs are doing now (`dlio top --help` lists the options)
     #[command(disable_help_flag = true)]
     Top {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT", value_hint = clap::ValueHint::AnyPath)]
         arguments: Vec<OsString>,
     },
-    /// Check results against the rules of a benchmark before they are submitted
+    /// Check results against the rules of a benchmark before you submit them
     Check {
         #[command(subcommand)]
         what: check::What,
@@ -70,23 +70,23 @@ enum Verb {
         #[command(subcommand)]
         what: Option<Workloads>,
     },
-    /// Print the completion script of a shell
+    /// Print the completion script for a shell
     Completions { shell: clap_complete::Shell },
     /// Write the manual pages into a directory
     Man {
-        /// Directory, created if missing; dlio-analyze and dlio-top write their pages with --man
+        /// Directory, which is created if missing (for the pages of dlio-analyze and dlio-top, use their option --man)
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
 }
 
-// Without a word it would generate and read the gigabyte of the workload `default`: DLIO does.
+// Without arguments, DLIO generates and reads one gigabyte for the workload `default`. `dlio bench` prints its help instead.
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     arg_required_else_help = true,
     after_help = "Examples:
-  dlio bench workload=unet3d                          generates 25 GB of data if they are missing
+  dlio bench workload=unet3d                          generates 25 GB of data if the data set is missing
   dlio bench workload=unet3d ++workload.dataset.num_files_train=16 ++workload.dataset.record_length_bytes=2097152
   dlio bench workload=resnet50 ++workload.workflow.generate_data=true ++workload.workflow.train=false
   dlio bench workload=unet3d ++workload.reader.read_threads=1,2,4 --multirun
@@ -95,19 +95,20 @@ enum Verb {
   dlio bench size workload=unet3d --accelerators 4 --memory 64
   dlio bench ranks --ranks 8
 
-Table of results: one row per epoch, including its checkpoints; `eval` is the evaluation after it.
-  AU      share of step time in which the accelerators computed
+Table of results: each row is one epoch, including its checkpoints; `eval` is the evaluation after the epoch.
+  AU      share of the step time in which the accelerators computed
   wait    time that a step waited for its batch
   cached  share of the data that was in the page cache before the epoch
-  MB/s    bytes read from files by all ranks, in 10^6 (summary.json: 1024 * 1024, as in DLIO);
-          in files read through the HDF5 library, such as chunked ones, only bytes of samples count
+  MB/s    bytes that all ranks read from files per second, in units of 10^6 (in summary.json: 1024 * 1024,
+          as in DLIO); for files read through the HDF5 library, such as chunked files, only the bytes of
+          samples count
 
 Exit status:
   0    done
-  2    rejected before any work
-  3    data missing
+  2    the request was rejected before any work started
+  3    data are missing
   4    system error (disk full, no permission)
-  5    samples could not be read: the first one ended the run, or --on-error skip counted them
+  5    samples could not be read: the first of them ended the run, or --on-error skip counted them
   130  interrupted (partial results are kept)"
 )]
 struct BenchVerb {
@@ -168,20 +169,20 @@ enum BenchWhat {
     },
 }
 
-/// The maximum number of ranks; a larger number must be a typing error.
+/// The maximum number of ranks. A larger number is probably a typing error.
 const RANKS_MAX: u64 = 4096;
 
-/// Who the ranks are, and how they talk.
+/// The ranks of a run, and how they communicate.
 #[derive(Args)]
 struct RanksOptions {
-    /// Number of simulated accelerators, with one process each; not needed under mpirun, srun or torchrun, whose
-    /// processes are the ranks
+    /// Number of simulated accelerators, each with its own process; not needed under mpirun, srun or torchrun, whose
+    /// processes become the ranks
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number_of_ranks)]
     ranks: Option<u64>,
     /// How ranks started by a launcher communicate: through its MPI (needs libdlio_mpi.so) or through sockets
     #[arg(long, value_name = "KIND", default_value = "auto", value_parser = ["auto", "mpi", "sockets"])]
     communicator: String,
-    /// After this time at a barrier, report the missing rank and its last activity, and keep waiting
+    /// If a barrier takes longer than this, report the missing rank and its last activity, and keep waiting
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     barrier_timeout: u64,
 }
@@ -199,12 +200,12 @@ impl RanksOptions {
         }
     }
 
-    /// Returns the launcher's rank of this process, if a launcher started it.
+    /// Returns the rank that a launcher assigned to this process, if a launcher started it.
     fn world(&self) -> Outcome<Option<LaunchInfo>> {
         let world = launcher::world(self.ranks)?;
         if world.is_none() && self.talk() == Talk::Mpi {
-            return Err(Failure::refused("--communicator=mpi: no launcher started several processes")
-                .remedy("start dlio with mpirun; --ranks N does not need MPI"));
+            return Err(Failure::refused("--communicator=mpi: no launcher started dlio as several processes")
+                .remedy("start dlio with mpirun, or use --ranks N, which does not need MPI"));
         }
         Ok(world)
     }
@@ -217,16 +218,16 @@ fn number_of_ranks(text: &str) -> Result<u64, String> {
 
 #[derive(Subcommand)]
 enum Workloads {
-    /// List the workloads with one line each
+    /// List the workloads, one per line
     List,
     /// Print the YAML of a workload
     Show {
         /// Name of the workload, or a path to a .yaml file
         name: String,
     },
-    /// Explain a key: meaning, default and effects; or list the keys of a section, or all keys
+    /// Explain a key (its meaning, default and effects), or list the keys of a section or all keys
     Explain {
-        /// Key such as reader.read_threads, or a section such as reader [default: all keys]
+        /// A key such as reader.read_threads, or a section such as reader [default: all keys]
         key: Option<String>,
     },
 }
@@ -239,23 +240,23 @@ struct Options {
     /// Directory with your own workload/NAME.yaml files (also `-cd DIR` and `-cp DIR`, as in Hydra)
     #[arg(long, visible_alias = "cd", alias = "config-path", value_name = "DIR")]
     config_dir: Option<PathBuf>,
-    /// Read all files under this directory, with any names, instead of generated ones
+    /// Read all files under this directory, whatever their names, instead of generated files
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Print the configuration instead of running; KIND is `job`, as in Hydra
     #[arg(long, short = 'c', value_name = "KIND", num_args = 0..=1, default_missing_value = "job", value_parser = kind)]
     cfg: Option<String>,
-    /// Run once per combination of values given as a,b,c
+    /// Run once for each combination of values; give the values of a key as a,b,c
     #[arg(long, short = 'm')]
     multirun: bool,
     /// Run each value of KEY several times, in random order, and report the best: KEY=a,b,c or KEY=64K..8M
     #[arg(long, value_name = "KEY=VALUES", conflicts_with_all = ["multirun", "trace", "cfg"])]
     sweep: Vec<String>,
-    /// Runs per setting of a sweep
+    /// Number of runs per setting of a sweep
     #[arg(long, value_name = "N", default_value_t = 3, requires = "sweep", value_parser = clap::value_parser!(u16).range(1..=100))]
     repeat: u16,
-    /// Compare the same samples in one file each and in SHARDS shards [default: 20], on the file system and, if the
-    /// workload uses one, in an object store
+    /// Store the same samples once in one file per sample and once in SHARDS shards [default: 20], and compare the two;
+    /// uses the file system and also, if the workload has one, the object store
     #[arg(long, value_name = "SHARDS", num_args = 0..=1, require_equals = true, default_missing_value = "20", conflicts_with_all = ["multirun", "trace", "cfg", "sweep"], value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     compare_layouts: Option<u64>,
     /// Ignore unknown keys, with a warning
@@ -266,7 +267,7 @@ struct Options {
     /// Drop the data set from the page cache before each epoch
     #[arg(long)]
     drop_caches: bool,
-    /// Keep the CPU busy during computation instead of sleeping
+    /// Keep the CPU busy during simulated computation instead of sleeping
     #[arg(long)]
     busy_compute: bool,
     /// Read in DLIO's order, without shuffling
@@ -275,10 +276,10 @@ struct Options {
     /// Run loader workers as processes or as threads
     #[arg(long, value_name = "KIND", default_value = "processes", value_parser = ["processes", "threads"])]
     workers: String,
-    /// What to do about a sample that cannot be read: stop, or skip and count it. The exit status is 5 either way
+    /// What to do if a sample cannot be read: stop, or skip and count the sample; the exit status is 5 in both cases
     #[arg(long, value_name = "WHAT", default_value = "stop", value_parser = ["stop", "skip"])]
     on_error: String,
-    /// Read the data set back and compare it before the run
+    /// Before the run, read the data set back and check its contents
     #[arg(long)]
     verify: bool,
     /// Rewrite existing files
@@ -292,7 +293,7 @@ struct Options {
     quiet: bool,
 }
 
-/// Parses the word after `--cfg`: one of Hydra's kinds, or the first override if no kind is given.
+/// Parses the word after `--cfg`, which is one of Hydra's kinds or, if no kind is given, the first override.
 fn kind(word: &str) -> Result<String, String> {
     match word {
         "job" | "all" | "hydra" => Ok(word.into()),
@@ -301,7 +302,7 @@ fn kind(word: &str) -> Result<String, String> {
     }
 }
 
-/// DLIO's own program.
+/// The command line of DLIO's own program.
 #[derive(Parser)]
 #[command(name = "dlio_benchmark", version, about = "DLIO's command line: workload=NAME ++workload.section.key=value")]
 struct Original {
@@ -326,8 +327,9 @@ fn main() -> ExitCode {
     ExitCode::from(code_of(outcome) as u8)
 }
 
-/// Parses `dlio trace` alone: building the options of all verbs takes longer than many traced commands run. `None` for
-/// another verb, for `--help`, and for an error, which the parser of all verbs reports.
+/// Parses the command line if the verb is `trace`, without building the options of all verbs, which takes longer than many
+/// traced commands run. Returns `None` for another verb, for `--help`, and for an error. The parser of all verbs then
+/// handles the command line.
 fn trace_options(arguments: &[OsString]) -> Option<trace::Options> {
     let words = arguments.get(1..).filter(|words| words.first().is_some_and(|verb| verb == "trace"))?;
     let matches = trace::Options::augment_args(clap::Command::new("trace")).try_get_matches_from(words).ok()?;
@@ -340,7 +342,8 @@ fn parse_and_act(arguments: Vec<OsString>) -> Outcome<i32> {
     act(Dlio::try_parse_from(&typed).unwrap_or_else(|error| refuse(error, &typed)).verb)
 }
 
-/// Ends the program with an error in its command line; options and verbs of other programs are answered with ours.
+/// Ends the program because of an error in its command line. If an option or verb belongs to another program, the message names
+/// the equivalent one of dlio.
 fn refuse(mut error: clap::Error, typed: &[OsString]) -> ! {
     let words: Vec<String> = typed.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     if let Some(message) = foreign_options::message(&error, &words) {
@@ -353,7 +356,7 @@ fn refuse(mut error: clap::Error, typed: &[OsString]) -> ! {
         Some(ContextValue::String(option)) if error.kind() == ErrorKind::UnknownArgument && is_bench => option.clone(),
         _ => terminal::refuse(error, typed),
     };
-    // The option as typed has its value.
+    // clap reports the option without its value, but the hint also needs the value.
     let whole = words.iter().rfind(|word| word.split('=').next() == Some(&unknown)).unwrap_or(&unknown);
     if let Some(hint) = foreign_options::bench_hint(whole) {
         error.remove(ContextKind::SuggestedArg);
@@ -362,7 +365,7 @@ fn refuse(mut error: clap::Error, typed: &[OsString]) -> ! {
     terminal::refuse(error, typed)
 }
 
-/// Rewrites `dlio --completions bash`, which is dlio-analyze's syntax.
+/// Rewrites `dlio --completions bash`, because dlio-analyze has this syntax.
 fn plain(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if let Some(first) = arguments.get_mut(1).filter(|first| *first == "--completions") {
         *first = "completions".into();
@@ -370,10 +373,10 @@ fn plain(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if arguments.get(1).is_some_and(|verb| verb == "bench") { spelt_out(arguments, 2) } else { arguments }
 }
 
-/// Hydra's options with one dash and two letters, which start like `-c`, and their equivalents here.
+/// Hydra's options that consist of one dash and two letters, which clap would parse as `-c`, and their equivalents here.
 const TWO_LETTERS: [(&str, &str); 3] = [("-cd", "--config-dir"), ("-cp", "--config-dir"), ("-cn", "--config-name")];
 
-/// Replaces those options by their long forms.
+/// Replaces Hydra's two-letter options with their long forms.
 fn spelt_out(mut arguments: Vec<OsString>, first: usize) -> Vec<OsString> {
     for word in arguments.iter_mut().skip(first).take_while(|word| *word != "--") {
         let Some(typed) = word.to_str() else { continue };
@@ -387,7 +390,7 @@ fn spelt_out(mut arguments: Vec<OsString>, first: usize) -> Vec<OsString> {
 
 fn code_of(outcome: Outcome<i32>) -> i32 {
     outcome.unwrap_or_else(|failure| {
-        // No message: another rank has reported it.
+        // If there is no message, another rank has reported the failure.
         if !failure.what.is_empty() {
             terminal::warn(format_args!("dlio: {failure}"));
         }
@@ -398,7 +401,7 @@ fn code_of(outcome: Outcome<i32>) -> i32 {
 /// The verbs that other programs implement.
 const ELSEWHERE: [&str; 2] = ["analyze", "top"];
 
-/// Becomes `dlio-X` if the first word is not a verb of this program and that program exists.
+/// Replaces this program by `dlio-X` if the first word X is not a verb implemented here and `dlio-X` exists.
 fn run_other_program(arguments: &[OsString]) {
     let Some(word) = arguments.get(1).and_then(|word| word.to_str()) else { return };
     let ours = Dlio::command().get_subcommands().any(|verb| verb.get_name() == word) || word == "help";
@@ -413,7 +416,7 @@ fn run_other_program(arguments: &[OsString]) {
 
 fn missing(program: &str) -> Failure {
     Failure::refused(format!("cannot find {program} next to this program or in PATH"))
-        .remedy("install it; it comes with dlio")
+        .remedy("it is part of dlio: reinstall dlio, or add its directory to PATH")
 }
 
 fn act(verb: Verb) -> Outcome<i32> {
@@ -430,7 +433,7 @@ fn act(verb: Verb) -> Outcome<i32> {
         },
         Verb::Trace(options) => trace::run(&options),
         Verb::Check { what: check::What::Mlperf(options) } => check::mlperf(&options),
-        // This is reached only if that program is missing.
+        // These two verbs are reached only if their programs are missing.
         Verb::Analyze { .. } => Err(missing("dlio-analyze")),
         Verb::Top { .. } => Err(missing("dlio-top")),
         Verb::Workloads { what } => {
@@ -447,8 +450,8 @@ fn act(verb: Verb) -> Outcome<i32> {
 }
 
 impl Options {
-    /// Returns the overrides, including those that `--data` represents. The word after a bare `-c` is the first
-    /// override.
+    /// Returns the overrides, including those that `--data` stands for. If `-c` has no value of its own, the word after it is the
+    /// first override.
     fn overrides(&self) -> Vec<String> {
         let data = |folder: &PathBuf| {
             let folder = folder.display().to_string().replace('"', "\\\"");
@@ -458,12 +461,12 @@ impl Options {
         typed.chain(self.data.iter().flat_map(data)).collect()
     }
 
-    /// Returns `true` if the run is to be traced and this process is not traced yet: it will restart itself.
+    /// Returns `true` if the run should be traced and this process is not traced yet, so that it has to restart itself.
     fn starts_again(&self) -> bool {
         self.trace.is_some() && !locate::is_traced()
     }
 
-    /// Returns the request for all ranks, as rank 0 parses it; other ranks print nothing.
+    /// Returns the request for a run. Only rank 0 prints.
     fn request(&self, as_original: bool, world: Option<&LaunchInfo>) -> Request {
         let program = std::env::args().next().unwrap_or_else(|| "dlio".into());
         let verb = (!as_original).then(|| "bench".to_string());
@@ -509,7 +512,7 @@ fn run(options: &Options, as_original: bool) -> Outcome<i32> {
         return answer(&bench::configurations(&request)?.concat(), world.as_ref());
     }
     let Some(world) = world else { return run_all(bench::prepare(&request)?, options, &request, None) };
-    // A process joins an MPI once, and the traced run is a separate process.
+    // A process can join MPI only once. If the run restarts in a traced process, that process has to join.
     let talk = if options.starts_again() { Talk::Sockets } else { options.ranks.talk() };
     let mut joined = ExternalRanks::connect(&world, &bench::shared_folder(&request), request.barrier_timeout, talk)?;
     let prepared = bench::prepare(&request);
@@ -519,7 +522,7 @@ fn run(options: &Options, as_original: bool) -> Outcome<i32> {
     joined.part(outcome)
 }
 
-/// Reports the ranks: processes of this host, or those that a launcher started.
+/// Reports the ranks, which are processes on this host or the processes that a launcher started.
 fn ranks(options: &RanksOptions, as_json: bool) -> Outcome<i32> {
     let Some(world) = options.world()? else {
         let count = options.ranks.unwrap_or(1);
@@ -540,7 +543,7 @@ fn ranks(options: &RanksOptions, as_json: bool) -> Outcome<i32> {
     joined.part(outcome)
 }
 
-/// Runs the sweep in a new directory below the one of runs.
+/// Runs the sweep in a new directory under `hydra_log`.
 fn sweep(options: &Options, as_original: bool) -> Outcome<i32> {
     if options.ranks.world()?.is_some() {
         return Err(Failure::refused("--sweep starts its own ranks").remedy("use --ranks instead of a launcher"));
@@ -555,7 +558,7 @@ fn sweep(options: &Options, as_original: bool) -> Outcome<i32> {
     Ok(0)
 }
 
-/// Runs the comparison in a new directory below the one of runs.
+/// Runs the comparison in a new directory under `hydra_log`.
 fn compare_layouts(options: &Options, shards: u64, as_original: bool) -> Outcome<i32> {
     if options.ranks.world()?.is_some() {
         let refused = Failure::refused("--compare-layouts starts its own ranks");
@@ -572,7 +575,7 @@ fn answer(text: &str, world: Option<&LaunchInfo>) -> Outcome<i32> {
     if is_first(world) { terminal::answer(text).map(|()| 0) } else { Ok(0) }
 }
 
-/// Runs all runs in order, alone or as a rank that a launcher started.
+/// Executes all runs in order, either alone or as a rank that a launcher started.
 fn run_all(
     runs: Vec<Run>,
     options: &Options,

@@ -343,7 +343,7 @@ fn report_missing(turn: &Turn) {
 
 fn missing_analyzer() -> Failure {
     Failure::refused("--report: cannot find dlio-analyze next to this program or in PATH")
-        .remedy("install it; it comes with dlio")
+        .remedy("it is part of dlio: reinstall dlio, or add its directory to PATH")
 }
 
 fn loading(program: &OsString) -> Loading {
