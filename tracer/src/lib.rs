@@ -1,4 +1,4 @@
-//! The capture engine: the code that runs inside a traced process, from a returned call to the file that records it.
+//! The capture engine: the code that runs inside a traced process and turns each returned call into an event in a file.
 //!
 //! ```text
 //! hook  -> calls (on? layer? time; file, position, result) -> recording (one slot, no lock) -> trace (.ring, .dlt)
@@ -7,17 +7,17 @@
 //! span  -> spans
 //! ```
 //!
-//! The directories, from the ground up; a directory uses only those above it in this list:
+//! The directories are listed from the lowest layer to the highest. A directory uses only those above it in this list:
 //!
 //! ```text
 //! kernel      system calls, clocks and memory without the C library
-//! process     configuration, filters and facts of this process
+//! process     configuration and filters; information about this process
 //! thread      the state of a thread
 //! known       tables of descriptors, directories, mappings and names
 //! trace       the files on disk
-//! recording   the rings, the first stop of every event
-//! naming      from a path or descriptor to a number
-//! life        start, fork, exec, end
+//! recording   the rings, to which every event is written first
+//! naming      maps paths and descriptors to numbers
+//! life        start, fork, exec and end of the process
 //! calls       the functions that hooks call
 //! spans       the functions that programs call
 //! ```
@@ -26,8 +26,8 @@
 //! program, and never makes it hang. The code that runs on every call allocates nothing, takes no lock and calls no C
 //! library function that could be hooked. Every event that cannot be recorded is counted.
 //!
-//! `unsafe` is used only where the code handles the kernel, the program's pointers, memory shared with a future
-//! reader, or another engine; a test lists the files.
+//! `unsafe` is used only where the code calls the kernel, follows the program's pointers, writes memory that a later process
+//! reads, or shares data with another engine. A test lists the files that may contain it.
 
 pub mod kernel;
 pub mod process;
@@ -45,12 +45,12 @@ pub mod life;
 pub mod calls;
 pub mod spans;
 
-// Names for instrumented programs.
+// Names that instrumented programs use.
 #[cfg(feature = "tracing")]
 pub use spans::tracing_layer;
 pub use spans::{app, io, span, table};
 
-// Names for `dlio trace`, which starts programs and converts their files.
+// Names that `dlio trace` uses to start programs and to convert their files.
 pub use life::{convert_run, environment, expired, programs, ptrace_request, untraced};
 pub use trace::spool;
 

@@ -24,17 +24,17 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// Changes to make if batches are taken as they become ready already.
+/// Changes to make if batches are already taken as they become ready.
 const ANY_ORDER: &str = "shard by bytes instead of files, make samples equally large; check the slow reader's files";
 
 /// Changes to make if the slow reader reads no more bytes than the others.
 const EVEN: &str = "find out why the slow reader's files take longer, although it reads no more bytes than the others (slower storage, more work per \
     sample), and spread them over all readers";
 
-/// A reader that reads this many times as many bytes as the others has more data, or larger samples.
+/// If a reader reads at least this many times as many bytes as the others, it has more data or larger samples.
 const MORE_BYTES: f64 = 1.25;
 
-/// Returns the change for the slow reader of a trainer, if it is not the default one.
+/// Returns the change to make for a slow reader, or `None` if the rule's default remedy applies.
 fn remedy(slow: &Slow) -> Option<&'static str> {
     match (slow.reads_more, slow.group.loading.out_of_order) {
         (Some(false), _) => Some(EVEN),
@@ -46,17 +46,17 @@ fn remedy(slow: &Slow) -> Option<&'static str> {
 /// A reader of a trainer that is slower than the others.
 struct Slow<'a> {
     group: &'a RankGroup,
-    /// Its work relative to the median of the others.
+    /// The reader's work, relative to the median of the other readers.
     ratio: f64,
     name: String,
-    /// Whether it reads more bytes than the others; `None` if the trace does not show what they read.
+    /// Whether the reader reads more bytes than the others; `None` if the trace does not show how many bytes they read.
     reads_more: Option<bool>,
 }
 
 fn judge(case: &Case) -> Judgement {
     let waited = case.waited();
     let slowest = case.summary.training.iter().filter_map(slowness).max_by(|a, b| a.ratio.total_cmp(&b.ratio));
-    // Steps require spans. If readers are restarted, round-robin order restarts too.
+    // Steps require spans. If readers are restarted, the round-robin order restarts, too.
     let of_one = match case.summary.steps.is_empty() || starts_anew(case) {
         true => case.at_least("load", largest_load(case)),
         false => case.at_least("turn", largest_turn(case)),
@@ -86,7 +86,7 @@ fn judge(case: &Case) -> Judgement {
 }
 
 /// Returns the busiest reader of a trainer, with the ratio between its work and the median of the other readers of its loader.
-/// It counts work during the wait if that is known.
+/// If the work during the wait is known, only that work counts.
 fn slowness(group: &RankGroup) -> Option<Slow<'_>> {
     let readers = numbered(group);
     let (at, busiest) = (0..).zip(&readers).max_by_key(|(_, reader)| reader.busy_ns)?;
@@ -95,7 +95,7 @@ fn slowness(group: &RankGroup) -> Option<Slow<'_>> {
         median(others.map(|(_, reader)| of(reader)).collect())
     };
     let ratio = busiest.busy_ns as f64 / of_others(&|reader| reader.busy_ns as f64)?.max(1.0);
-    // Also compare total work: during the wait alone, a reader may be busy by chance.
+    // Compare the total work, too, because a reader may be the busiest one during the wait by chance.
     let whole = |numbered: &Numbered| numbered.readers.iter().map(|reader| busy_ns(reader)).sum::<i64>() as f64;
     let in_all = whole(busiest) / of_others(&whole)?.max(1.0);
     let read = |numbered: &Numbered| numbered.readers.iter().map(|reader| reader.bytes_read).sum::<u64>() as f64;
