@@ -34,7 +34,7 @@ fn known(position: i64) -> (i64, bool) {
 }
 
 /// Returns `true` if calls on this descriptor are excluded. Hooks check this before the call, so excluded calls have
-/// no further overhead.
+/// no other overhead.
 #[inline(always)]
 pub fn leaves_out(fd: i32) -> bool {
     let filtered = descriptors::is_filtered(fd);

@@ -1,4 +1,4 @@
-//! Notification when a thread ends: the C library provides it for threads with a value for our key.
+//! Notification when a thread ends. The C library provides this for threads that have a value for our key.
 
 use std::sync::atomic::{AtomicU32, Ordering::*};
 

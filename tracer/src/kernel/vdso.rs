@@ -1,5 +1,5 @@
-//! The kernel's clocks without the C library: some libraries interpose `clock_gettime` to show a program another
-//! time. A trace records the real one.
+//! The kernel's clocks without the C library. Some libraries interpose `clock_gettime` to show a program a different time, but a
+//! trace records the real time.
 //!
 //! The kernel maps a small shared object, the vDSO, into every process. Its functions read a clock in 25 ns; a system
 //! call takes a few hundred. The vDSO's address is in the auxiliary vector, and its functions are in its symbol

@@ -20,8 +20,8 @@ const CHUNK: usize = 1024;
 const DESCRIPTORS: usize = 1024 * CHUNK;
 const CHUNKS: usize = DESCRIPTORS / CHUNK + 64;
 
-/// A descriptor and usually its description. Each slot is a cache line of its own: otherwise threads that use
-/// different files would contend for it on every call.
+/// A descriptor and usually its description. Each slot has its own cache line. Otherwise, threads that use different files would
+/// contend for one line on every call.
 #[repr(align(64))]
 struct Slot {
     /// Lower half: the file number. Upper half: the slot of the description, plus one. Zero: a descriptor never seen.

@@ -223,7 +223,7 @@ impl Unended {
 
 /// Most events of a small process image.
 const LITTLE: u64 = 10_000;
-/// Up to this many files, each image keeps a file of its own.
+/// If there are at most this many files, each image keeps its own file.
 const ALONE_MAX: usize = 16;
 /// Most images per file: a viewer draws a group of tracks for each.
 const TOGETHER_MAX: usize = 2_000;

@@ -1,7 +1,7 @@
 //! Drops the events of processes that ended before the period that a flight recorder keeps (`dlio trace --last`).
 //!
-//! A process shortens its own file while it runs. Jobs start new workers for each epoch, so `dlio trace` does the same
-//! for processes that have ended: their facts, names and counts remain.
+//! A process shortens its own file while it runs. Jobs start new workers for each epoch, so `dlio trace` shortens the files of
+//! processes that have ended. Information about these processes, names and counts remain.
 
 use std::collections::HashSet;
 use std::ffi::{CString, OsStr};

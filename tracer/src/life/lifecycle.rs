@@ -178,7 +178,7 @@ pub unsafe fn on_fork(child: extern "C" fn()) {
     unsafe { __register_atfork(None, None, Some(child), std::ptr::null()) };
 }
 
-/// Resets the tracer in the child of a fork, which starts an image of its own at its first event.
+/// Resets the tracer in the child of a fork, which starts its own image at its first event.
 pub extern "C" fn after_fork_in_child() {
     let line = local();
     // SAFETY: the line is this thread's own, and there is no other thread.

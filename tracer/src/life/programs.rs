@@ -120,8 +120,8 @@ fn inspect(path: &CStr, interpreter: &mut [u8; NAME_MAX]) -> Option<Loading> {
     looked
 }
 
-/// Returns `true` if this process would gain privileges from an open program: the loader then ignores the library. A
-/// user gains none from a program of its own, nor does root from capabilities.
+/// Returns `true` if this process would gain privileges from an open program, because the loader then ignores the library. A user
+/// gains no privileges from a program that it owns, and root gains none from capabilities.
 fn gains_privileges(fd: i32) -> bool {
     const SET_USER: u32 = 0o4000;
     /// Without the group's permission to execute, the bit requests mandatory locks.

@@ -1,5 +1,5 @@
-//! A request to `dlio trace --ptrace-static`: a thread that is about to execute a program which the library cannot
-//! enter asks to be attached to, so that the calls of that program are recorded by ptrace.
+//! A request to `dlio trace --ptrace-static`. If a thread is about to execute a program into which the library cannot be loaded,
+//! it requests that the supervisor attach to it, so that ptrace records the calls of that program.
 //!
 //! ```text
 //! thread in the library              supervisor (benchmark/src/ptrace)

@@ -261,7 +261,7 @@ fn account(writer: &mut FieldWriter, ended: &[u8], now: &Anchor, events: u64) {
     latest::at_end(writer);
 }
 
-/// Returns the time for recording one event, without the slow path: measured, for the trace's record of its own
+/// Measures and returns the time for recording one event, without the slow path. The trace contains this value as its own
 /// overhead.
 fn record_cost_ns() -> f64 {
     const ROUNDS: u64 = 64;

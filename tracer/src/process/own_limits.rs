@@ -1,4 +1,4 @@
-//! Limits that a program may change for itself, such as the number of open files: recorded at the start, and again
+//! Limits that a program may change for itself, such as the number of open files. They are recorded at the start, and again
 //! when they have changed.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};

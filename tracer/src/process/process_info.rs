@@ -1,4 +1,4 @@
-//! The facts of a process, written at its first event.
+//! Information about a process, which is written at its first event.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char};
@@ -162,7 +162,7 @@ fn command() -> &'static [u8] {
     unsafe { std::slice::from_raw_parts(start, COMMAND_LENGTH.load(Relaxed).min(ARGUMENTS_MAX)) }
 }
 
-/// Writes the facts of this process.
+/// Writes the information about this process.
 pub fn of_process(writer: &mut FieldWriter, now: &Anchor, pid: i32, machine: &Machine, cwd: &[u8]) {
     writer.text(key::PROGRAM, program(&mut [0; NAME]));
     writer.number(key::PID, pid as i64);

@@ -1,5 +1,5 @@
-//! The resources that this process may use and has used, and those that change while it runs. Nothing is allocated,
-//! and no descriptor stays open.
+//! The resources that this process may use and those that it has used, including values that change while it runs. This code
+//! allocates nothing and keeps no descriptor open.
 
 use dlio_schemas::control_groups::{self, Weight};
 use dlio_schemas::decimal::decimal;

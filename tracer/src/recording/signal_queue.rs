@@ -2,7 +2,7 @@
 //!
 //! The handler can neither use the half that is being retired nor wait for the frame it interrupted. It leaves its
 //! event here, and that frame records it on its way out. There is one pool for all threads, because a thread at its
-//! first event has no memory of its own yet. A queued event counts as lost until it is recorded, because a kill would
+//! first event does not have its own memory yet. A queued event counts as lost until it is recorded, because a kill would
 //! leave nothing else of it.
 
 use std::cell::UnsafeCell;

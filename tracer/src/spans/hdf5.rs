@@ -1,7 +1,7 @@
-//! Calls of the HDF5 library, recorded as spans: the calls on files that the library makes are inside them.
+//! HDF5 calls, recorded as spans. The file calls that the library makes are inside these spans.
 //!
-//! An event has the number of the HDF5 file; everything else that only this library has, such as the name of the data
-//! set, is metadata before it.
+//! Each event has the number of the HDF5 file. Everything else that only this library has, such as the name of the data set, is
+//! metadata that precedes the event.
 
 use dlio_schemas::native::names::NameKind;
 use dlio_schemas::ops::{Layer, Op};

@@ -1,4 +1,4 @@
-//! I/O of libraries without calls on files, such as requests to object stores. It is recorded when it has ended.
+//! I/O that libraries perform without file calls, such as requests to object stores. It is recorded when it has ended.
 //!
 //! ```
 //! use dlio_tracer::io::{self, Io};
@@ -10,8 +10,8 @@
 //! get.done(&[("attempt", 1.into()), ("status", 206.into())]);
 //! ```
 //!
-//! Such an event is a call like a `pread`, with a URL instead of a path. It may start on one thread and be recorded
-//! on another, and any number may be in flight at the same time: viewers draw them side by side.
+//! Such an event is a call like a `pread`, with a URL instead of a path. It may start on one thread and be recorded on another.
+//! Any number of these events may be in flight at the same time, and viewers draw them side by side.
 
 use dlio_schemas::ops::Op;
 

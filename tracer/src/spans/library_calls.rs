@@ -1,4 +1,4 @@
-//! Calls of libraries above the file system, recorded as spans: the calls on files that a library makes are inside them.
+//! Calls of libraries above the file system, recorded as spans. The file calls that such a library makes are inside these spans.
 
 use std::sync::atomic::{AtomicU64, Ordering::*};
 

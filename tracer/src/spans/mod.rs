@@ -6,10 +6,10 @@
 //!
 //! Reading order: [`span`](mod@span), [`io`](mod@io), `tracing_layer` (for programs that use the crate `tracing`),
 //! [`table`] (the functions of an engine), [`engine_lookup`], [`own`] (the engine linked here), [`app`].
-//! Calls of libraries are spans, too ([`library_calls`]): [`hdf5`], with a table of its [`data_sets`], and [`mpi`].
-//! In a flight recorder, [`slow_steps`] reports steps that took much longer than the others.
-//! [`device`] times the waits of a GPU for batches.
+//! Library calls are spans, too ([`library_calls`]): [`hdf5`], with a table of its [`data_sets`], and [`mpi`].
 //! So are the ranges that programs name through [`nvtx`], and the work of GPUs ([`gpu`]: [`cupti`] and [`rocprofiler`]).
+//! [`device`] measures how long a GPU waits for batches.
+//! In a flight recorder, [`slow_steps`] reports steps that took much longer than the others.
 
 pub mod app;
 pub mod cupti;

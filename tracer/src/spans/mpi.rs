@@ -1,4 +1,4 @@
-//! Calls of MPI: calls on files are events of their own layer, all others are spans of communication.
+//! MPI calls. File calls (MPI-IO) are events in a separate layer; all other calls are communication spans.
 
 use dlio_schemas::native::fields::key;
 use dlio_schemas::native::names::NameKind;

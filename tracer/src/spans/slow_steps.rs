@@ -1,9 +1,9 @@
-//! Notices steps that take three times the median, in a flight recorder (`DLIO_TRACE_LAST`), and reports them to
-//! `dlio trace` by a [note](dlio_schemas::slow_step): it copies the recorded events before they are dropped.
+//! Detects steps that take at least three times the median, in a flight recorder (`DLIO_TRACE_LAST`), and reports them to
+//! `dlio trace` with a [note](dlio_schemas::slow_step). `dlio trace` then copies the recorded events before they are dropped.
 //!
-//! A step is the time from the end of a span with a number to the end of the next one of this name on this thread,
-//! such as from one `fetch` to the next: whatever made it slow happened in between. The last step of an epoch is not
-//! judged, because programs validate and save between epochs.
+//! A step is the time from the end of a numbered span to the end of the next span with the same name on the same thread, such
+//! as from one `fetch` to the next. Whatever made the step slow happened in between. The last step of an epoch is not checked,
+//! because programs validate and save between epochs.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
@@ -18,14 +18,14 @@ use crate::thread::lock::Lock;
 use crate::thread::stack;
 use crate::trace::{blocks, recent, trace_dirs};
 
-/// A step is slow if it takes this many times the median of the last ones,
+/// A step is slow if it takes at least this many times the median of the last steps,
 const TIMES_MEDIAN: u64 = 3;
-/// and this much longer: shorter interruptions are usual on any host.
+/// and at least this much longer than the median, because shorter interruptions are usual on any host.
 const LONGER_NS: u64 = 100_000_000;
-/// The median is that of at most this many steps, and of at least [`FEWEST`].
+/// The median is computed from at most this many steps, and from at least [`FEWEST`].
 const STEPS: usize = 64;
 const FEWEST: usize = 20;
-/// Number of names of spans that are followed, over all threads: a training loop numbers few.
+/// Number of span names that are followed, over all threads. A training loop has only a few numbered spans.
 const NAMES: usize = 8;
 
 /// The steps of the spans with one name on one thread. Read and written under [`LOCK`].

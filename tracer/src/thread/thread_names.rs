@@ -12,7 +12,7 @@ use dlio_schemas::native::fields::{FieldWriter, key};
 use crate::kernel::path_buffer::PathBuffer;
 use crate::kernel::sys;
 
-/// Maximum number of names, limited by a page: further threads are identified only by their ids.
+/// Maximum number of names, which must fit into a page. Additional threads are identified only by their ids.
 const NAMES_MAX: usize = 128;
 /// Longest name in the kernel, with the terminating zero.
 const LENGTH: usize = 16;

@@ -133,8 +133,8 @@ fn stop_recording() {
     }
 }
 
-/// Writes the file's header and the known facts of the process. If this fails, the next block tries again from the
-/// start: descriptors and space may be available again.
+/// Writes the file's header and the known information about the process. If this fails, the next block tries again from the
+/// start, because descriptors and disk space may be available by then.
 fn begin_dlt() -> bool {
     let Some(_held) = LOCK.take() else { return false };
     if is_begun() {

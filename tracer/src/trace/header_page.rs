@@ -1,5 +1,5 @@
 //! The first page of the ring file: the data that a reader finds if the process was killed, and counters used by the
-//! whole tracer. It is created at the first event; earlier counts are added to it then.
+//! whole tracer. It is created at the first event, and earlier counts are added to it at that time.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*, compiler_fence};
 

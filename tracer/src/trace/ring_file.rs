@@ -145,7 +145,7 @@ fn map_reopened(length: usize, at: usize) -> *mut u8 {
     mapped
 }
 
-/// Maps a further segment of the ring, and returns its number; null without memory. Must be called under the lock.
+/// Maps another segment of the ring, and returns it with its number; null if there is no memory. Must be called under the lock.
 fn map_segment(shape: Shape) -> (*mut u8, u32) {
     let (at, number) = (END.load(Relaxed), SEGMENTS.load(Relaxed));
     let (segment, in_file) = map_further(shape.size(), at);
@@ -166,8 +166,8 @@ fn map_segment(shape: Shape) -> (*mut u8, u32) {
     (segment, number)
 }
 
-/// Returns a segment for a further thread, its shape and its number: the small one that was mapped with the header,
-/// or a large one. Null without memory. Must be called under the lock.
+/// Returns a segment for another thread, with its shape and its number. It is the small segment that was mapped with the header,
+/// or a large one; null if there is no memory. Must be called under the lock.
 pub fn next_segment() -> (Shape, *mut u8, u32) {
     let spare = SPARE.swap(std::ptr::null_mut(), Relaxed);
     if !spare.is_null() {

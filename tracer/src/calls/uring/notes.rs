@@ -1,5 +1,5 @@
-//! Requests in flight of one ring: a table of fixed size, found by the number that the program attached to a request.
-//! Such numbers need not be unique; of requests with one number, the oldest is found.
+//! A table of fixed size with the requests in flight of one ring. Requests are found by the number that the program attached to
+//! them. These numbers need not be unique: if several requests have one number, the oldest is found.
 
 use crate::kernel::sys;
 
@@ -44,7 +44,7 @@ struct Bucket {
     last: u32,
 }
 
-/// Minimum and maximum number of requests in flight per ring. Results of further ones are counted as not seen.
+/// Minimum and maximum size of the table. Results of requests that do not fit into it are counted as not seen.
 const FEW: usize = 64;
 const MANY: usize = 1 << 15;
 

@@ -3,7 +3,7 @@
 use crate::kernel::sys;
 use crate::known::number;
 
-/// Maximum number of files per ring; requests on further ones have no file.
+/// Maximum number of files per ring. Requests on additional files are recorded without a file.
 const FILES: usize = 1 << 16;
 
 /// File numbers by index.

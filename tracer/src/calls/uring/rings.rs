@@ -26,7 +26,7 @@ use crate::thread::local::{local, own_id};
 use crate::thread::lock::{Lock, LockGuard};
 use crate::thread::stack;
 
-/// Maximum number of rings at a time; requests through further ones are not recorded.
+/// Maximum number of rings at a time. Requests through additional rings are not recorded.
 const RINGS: usize = 128;
 
 /// Flags of a result: more results follow; it only says that a buffer may be reused.

@@ -1,7 +1,7 @@
 //! The process as a client of CUPTI: requests records, and delivers them.
 //!
-//! Where CUPTI has one client per process, this one leaves when another one comes, such as PyTorch's profiler. In a forked
-//! child, which cannot use CUDA, nothing of CUPTI is called.
+//! If CUPTI allows only one client per process, this client leaves when another one arrives, such as PyTorch's profiler. A forked
+//! child cannot use CUDA, so it calls no CUPTI function.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_void};

@@ -1,8 +1,8 @@
-//! The functions of CUPTI, in both versions of its interface.
+//! CUPTI's functions, in both versions of its interface.
 //!
-//! Version 1 has one client per process, and its calls do not name it. Version 2 names the client in each call and allows
-//! several clients, if the first one does. CUPTI refuses a client that uses another version than those before it. Records
-//! have the same fields in both.
+//! Version 1 allows one client per process, and its calls do not name the client. Version 2 names the client in each call, and
+//! allows several clients if the first client does. CUPTI refuses a client that uses a different version than earlier clients.
+//! Records have the same fields in both versions.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 

@@ -1,5 +1,5 @@
-//! Work of NVIDIA's GPUs, as NVIDIA's library for profilers (CUPTI) reports it: kernels, copies, sets and replays of graphs
-//! become spans with the time of the device, and so do waits of the host for it.
+//! Work of NVIDIA GPUs, as reported by CUPTI, NVIDIA's library for profilers. Kernels, copies, memory sets and replays of graphs
+//! become spans with the device's times, and so do waits of the host for the device.
 //!
 //! ```text
 //! client    registration with CUPTI, buffers, the end

@@ -1,4 +1,4 @@
-//! The fields of CUPTI's records, by their offsets: these are the same in every version, because fields are only appended.
+//! The fields of CUPTI's records, by their offsets. Offsets are the same in every version, because fields are only appended.
 
 use std::ffi::c_char;
 

@@ -1,8 +1,9 @@
-//! The clock of a device on the clock of the host.
+//! Converts times of a device's clock to times of the host's clock.
 //!
-//! The driver measures only the time between two events. Their place on the host's clock is known within limits: an event does
-//! not complete before the call that records it or before a query that found it pending, and it has completed when a query
-//! finds it done. All events have one offset between both clocks, so the limits of many events together are narrow.
+//! The driver measures only the time between two events. The time of an event on the host's clock is known within bounds: the
+//! event does not complete before the call that records it, or before a query that found it pending, and it has completed when
+//! a query finds it done. The offset between the two clocks is the same for all events. The bounds become narrow when many events
+//! are combined.
 
 /// The clocks may drift apart by this part of the time that passes: crystals differ by less than 20 in a million.
 const DRIFT: i64 = 50_000;

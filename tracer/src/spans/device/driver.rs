@@ -1,7 +1,7 @@
-//! The driver of a device that the process has loaded and initialized itself: CUDA's or HIP's.
+//! The CUDA or HIP driver, which the process has loaded and initialized itself.
 //!
-//! The driver is never loaded, linked or initialized here. Between the calls of one [`Session`] this thread may query events
-//! although another thread captures a graph, which would otherwise fail.
+//! This module never loads, links or initializes the driver. During a [`Session`], this thread may query events while another
+//! thread captures a graph. Without a session, this would fail.
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
 

@@ -7,9 +7,9 @@
 //!       gpu.data_wait    gpu.step      gpu.data_wait: zero if kernels were queued, the exposed wait if the device ran dry
 //! ```
 //!
-//! An event completes when the device gets there. So the time between both events of a pair is the part of the wait that
-//! queued work did not hide. Nothing here waits for the device: events are queried in later calls, and those that never
-//! completed are counted.
+//! An event completes when the device reaches it in the stream. The time between both events of a pair is therefore the part of
+//! the wait that queued work did not hide. This code never waits for the device. It queries events in later calls, and counts
+//! events that never completed.
 //!
 //! [`driver`] is the interface of the driver that the process has loaded itself, [`pairs`] has the events in flight,
 //! [`device_clock`] maps their times to the clock of the trace, and [`emit`] records spans. A forked child must not call the
@@ -227,8 +227,8 @@ impl State {
         }
     }
 
-    /// Registers for the end of the process. Functions registered later run earlier: the driver, which is in use already, is
-    /// still intact then.
+    /// Registers a function for the end of the process. Functions that are registered later run earlier. The driver is already in
+    /// use, so it is still intact when this function runs.
     fn register(&mut self) {
         unsafe extern "C" {
             fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;

@@ -1,25 +1,26 @@
-//! The events in flight, in the order in which they were recorded, and the intervals between those that have completed.
+//! The events in flight, in the order in which they were recorded, and the intervals between the completed events.
 
 use super::device_clock::DeviceClock;
 use super::driver::{Completion, Context, Event, Problem, Session};
 use super::emit::{self, Interval, Kind};
 use crate::kernel::sys;
 
-/// Pairs in flight. A loader that runs further ahead of the device is not hidden, it is far ahead.
+/// Maximum number of pairs in flight. A loader that runs further ahead of the device does not make the device wait.
 pub const PAIRS_MAX: usize = 64;
 const MARKS_MAX: usize = 2 * PAIRS_MAX;
-/// One more event is the base.
+/// One additional event serves as the base.
 const EVENTS_MAX: usize = MARKS_MAX + 1;
 
-/// Completed events that are taken per call: after a long step, several may be done.
+/// Maximum number of completed events that one call takes. After a long step, several events may have completed.
 const TAKEN_MAX: usize = 8;
 
-/// The driver returns times as `f32` milliseconds, which has steps of 60 ns after a second. A later event is the base then.
+/// The driver returns times as `f32` milliseconds, whose resolution after one second is 60 ns. After this time, a later event
+/// becomes the base.
 const REBASE_NS: i64 = 1_000_000_000;
 
-/// Distance of the clock's limits within which intervals are recorded.
+/// Maximum distance between the bounds of the clock's offset at which intervals are recorded.
 const NARROW_NS: i64 = 50_000;
-/// Duration of one attempt to see an event complete, and the time between two attempts: if the limits are wide or narrow.
+/// Duration of one attempt to see an event complete, and the time between two attempts: with wide and with narrow bounds.
 const ATTEMPT_NS: i64 = 20_000;
 const EVERY_NS: [i64; 2] = [100_000_000, 1_000_000_000];
 

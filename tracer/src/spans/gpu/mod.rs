@@ -1,8 +1,8 @@
-//! Work of a GPU in the trace, as the library for profilers of its maker reports it: [`cupti`](super::cupti) for NVIDIA,
+//! Work of a GPU in the trace, as reported by the vendor's library for profilers: [`cupti`](super::cupti) for NVIDIA,
 //! [`rocprofiler`](super::rocprofiler) for AMD.
 //!
-//! A thread of that library records these spans, and they do not count as its time. The categories are those of PyTorch's
-//! profiler.
+//! A thread of that library records these spans, but they do not count as time of that thread. The categories are those of
+//! PyTorch's profiler.
 
 use std::sync::atomic::{AtomicU32, Ordering::*};
 

@@ -1,6 +1,6 @@
-//! The time of a library's records in ticks of the trace.
+//! Converts the times in a library's records to ticks of the trace.
 //!
-//! Both clocks are read together from time to time; a time between two such readings is interpolated.
+//! Both clocks are read together from time to time. Times between two such readings are interpolated.
 
 use crate::kernel::clock;
 

@@ -1,5 +1,5 @@
-//! Strings that a program registers once and refers to by a handle: copied, because the program may free them, and kept
-//! as text, because their numbers change in a forked child.
+//! Strings that a program registers once and then refers to by a handle. They are copied, because the program may free them, and
+//! kept as text, because their numbers change in a forked child.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;

@@ -33,7 +33,7 @@ pub const NO_STACK: i32 = -2;
 const NO_RANGE: i32 = -1;
 
 crate::large! {
-    /// More domains than programs have; ranges of further domains have none.
+    /// More domains than programs use. Ranges of additional domains are recorded without a domain.
     static DOMAINS: Table<64> = Table::new();
 }
 

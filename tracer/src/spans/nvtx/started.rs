@@ -1,6 +1,6 @@
-//! Ranges that a program started and has not ended, by their ids: they may end on another thread.
+//! Ranges that a program started and has not ended yet, by their ids. They may end on another thread.
 //!
-//! The latest ones are kept, without a lock. A range that never ends makes way for one that starts 1,024 ranges later.
+//! The latest ranges are kept, without a lock. A range that never ends is replaced by the range that starts 1,024 ranges later.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 

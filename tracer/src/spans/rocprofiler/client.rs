@@ -1,6 +1,6 @@
 //! The process as a client of rocprofiler-sdk: requests records, and delivers them.
 //!
-//! In a forked child, which cannot use ROCm, nothing of the library is called.
+//! A forked child cannot use ROCm, so it calls no function of the library.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -1,5 +1,5 @@
-//! The names of kernels by their numbers. The library numbers the kernels of all code that it loads, most of which never run, and
-//! keeps their names until it ends.
+//! The names of kernels by their numbers. The library numbers the kernels in all code that it loads, although most of them never
+//! run, and keeps their names until it is unloaded.
 
 use std::ffi::c_char;
 use std::sync::atomic::{AtomicPtr, Ordering::*};

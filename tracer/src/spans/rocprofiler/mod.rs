@@ -1,5 +1,5 @@
-//! Work of AMD's GPUs, as the library for profilers of ROCm (rocprofiler-sdk) reports it: kernels and copies become spans with
-//! the time of the device.
+//! Work of AMD GPUs, as reported by rocprofiler-sdk, ROCm's library for profilers. Kernels and copies become spans with the
+//! device's times.
 //!
 //! ```text
 //! client    registration with the library, its callbacks, the end
@@ -8,8 +8,8 @@
 //! records   the fields of a record, by their offsets
 //! ```
 //!
-//! Any number of tools can be clients. The library finds them by the function `rocprofiler_configure`, which is in a
-//! library of its own: a process in which it exists loads rocprofiler-sdk as soon as it uses ROCm.
+//! Any number of tools can be clients. The library finds them by the function `rocprofiler_configure`. That function is in a
+//! separate library, because every process in which it exists loads rocprofiler-sdk as soon as it uses ROCm.
 
 pub mod client;
 mod functions;

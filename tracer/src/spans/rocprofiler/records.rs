@@ -1,5 +1,5 @@
-//! The fields of the library's records, by their offsets: these are the same since version 0.5, because fields are only
-//! appended. Where a later version has moved fields, the record tells which form it has.
+//! The fields of the library's records, by their offsets. Offsets have been the same since version 0.5, because fields are only
+//! appended. If a later version has moved fields, the record shows which layout it has.
 
 use std::ffi::c_char;
 
