@@ -1,14 +1,14 @@
-//! One run from request to results: compose, check, generate, train, write. The order is a guarantee: nothing is
-//! written before every argument has been parsed and checked.
+//! One run from request to results: compose, check, generate, train, write. This order is guaranteed: nothing is written before
+//! every argument has been parsed and checked.
 //!
 //! ```text
-//! request       everything typed; a sweep as a run for each combination
-//! run           a run ready to begin, and the folder its ranks write into
-//! prepare       from what was typed to runs that can begin
-//! data_set      the files a run asks for and those that are there
+//! request       the parsed arguments; the combinations of a sweep
+//! run           a run that is ready to start, and the directory its ranks write into
+//! prepare       turns arguments into runs that can start
+//! data_set      compares the files that a run needs with the files that exist
 //! run_summary   the lines and the table at the end
 //! rank          one rank: generate, verify, train or checkpoint, write
-//! start         a run on its ranks
+//! start         starts a run on its ranks
 //! ```
 
 mod data_set;

@@ -1,6 +1,6 @@
 //! The versions of MLPerf Storage's rules: workloads, limits, and keys that a submission may change.
 //!
-//! Numbers of rules are those of `Submission_guidelines.md` for version 2.0 and of `Rules.md` for version 3.0.
+//! Rule numbers are those in `Submission_guidelines.md` for version 2.0 and in `Rules.md` for version 3.0.
 
 /// Steps per epoch that a data set must contain.
 pub const STEPS_MIN: u64 = 500;

@@ -2,7 +2,7 @@
 
 use super::edition::Version;
 
-/// A rule without a number of its own is checked by MLPerf's program only.
+/// The number of rules that have no number in the published rules, because only MLPerf's program checks them.
 pub const TOOL: &str = "tool";
 
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Rule {
 /// Items that a text lists before it counts the rest.
 const LISTED: usize = 4;
 
-/// Returns the first items, and how many there are besides.
+/// Returns the first items, and the number of the remaining ones.
 pub fn listed(items: &[String]) -> String {
     let shown = items.iter().take(LISTED).cloned().collect::<Vec<_>>().join("; ");
     match items.len().saturating_sub(LISTED) {

@@ -1,4 +1,4 @@
-//! `dlio check mlperf`: compares a directory of results with the published rules of MLPerf Storage.
+//! `dlio check mlperf`: compares a directory of results with the published MLPerf Storage rules.
 //!
 //! ```text
 //! value      numbers and times of result files, which may be missing or impossible
@@ -11,7 +11,7 @@
 //! report     the verdict as text, Markdown and JSON
 //! ```
 //!
-//! A file that is missing or damaged is a finding, not an error. A rule that the files cannot decide is unknown.
+//! A file that is missing or damaged is a finding, not an error. If the files do not show whether a rule is kept, it is unknown.
 
 pub mod edition;
 pub mod finding;

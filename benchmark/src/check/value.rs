@@ -1,4 +1,4 @@
-//! Numbers and times of result files. Other programs write them, so a number may be a text, negative or absent.
+//! Numbers and times in result files. Other programs write these files, so a number may be a string, negative or missing.
 
 use serde_json::Value;
 

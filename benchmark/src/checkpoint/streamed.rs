@@ -217,8 +217,8 @@ impl Throttle {
     }
 }
 
-/// Copies a rank's files to another directory, at most `rate` bytes per second. They are on the device when this
-/// returns, so the originals may be deleted then.
+/// Copies a rank's files to another directory, with at most `rate` bytes per second. When this returns, the copies are on the
+/// device, so the originals may be deleted.
 pub fn copy(from: &Path, to: &Path, shards: &[Shard], rate: Option<f64>) -> Outcome<TransferStats> {
     let mut pace = Throttle { rate, begun: Instant::now(), bytes: 0 };
     if store::is_object(to) {

@@ -144,10 +144,10 @@ impl Mechanism for Tiered {
         match (self.other_place(folder), &mut self.background) {
             (Some(fast), _) => self.save_fast(fast, folder, shards),
             (None, Some(background)) => {
-                // One at a time: the numbers of the previous checkpoint are still being written.
+                // Only one checkpoint is written at a time, and the previous one may not be finished.
                 background.drain()?;
                 background.submit(Work::Write(folder.to_path_buf()))?;
-                // Bytes written later are counted then.
+                // Bytes are counted when they are written, which is later.
                 Ok(TransferStats::default())
             }
             (None, None) => self.streamed.save(folder, shards),

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 #[derive(Subcommand)]
 pub enum What {
-    /// Check results against the rules of MLPerf Storage: sizes, runs, utilization, changed keys, files
+    /// Check results against the MLPerf Storage rules: sizes, runs, utilization, changed keys, files
     Mlperf(Options),
 }
 

@@ -1,4 +1,4 @@
-//! Options and verbs of other programs, as users type them here, and what does the same.
+//! Options and verbs of other programs that users may type here, and their equivalents.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 

@@ -1,10 +1,10 @@
-//! The thread of `dlio trace --last` that keeps the events of slow steps, which would be dropped after the period, and
-//! those before a signal that it forwards to the command (SIGUSR1, SIGUSR2).
+//! The thread of `dlio trace --last` that keeps events which would be dropped after the period: those of slow steps, and those
+//! before a signal that `dlio trace` forwards to the command (SIGUSR1, SIGUSR2).
 //!
-//! A traced process [notes](dlio_schemas::slow_step) a slow step in the trace directory. Every `dlio trace` of the
-//! directory then copies the files it sees into `kept-...`, a directory in there that `dlio-analyze` reads like any
-//! trace: on network file systems, the rings of a host are visible on that host only. The one that made the directory
-//! removes the note once the next slow step would have other events.
+//! A traced process writes a [note](dlio_schemas::slow_step) about a slow step into the trace directory. Every `dlio trace` that
+//! uses this directory then copies the files that it sees into a subdirectory `kept-...`, which `dlio-analyze` reads like any
+//! trace. Every one of them has to copy, because on network file systems the rings of a host are visible only on that host. The
+//! `dlio trace` that created the subdirectory removes the note once the next slow step would have different events.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
@@ -91,7 +91,7 @@ impl Keeper {
         }
     }
 
-    /// Keeps the slow step that is noted, and what a signal asks for.
+    /// Keeps the events of the slow step in the note, and the events that a signal requests.
     fn look(&mut self) {
         if processes::take_keep_request() {
             self.keep_for_signal();

@@ -1,4 +1,4 @@
-//! Checks before a run that its outputs can be written: better before a run of hours than after it.
+//! Checks before a run that its outputs can be written, so that a run of several hours does not fail at its end.
 
 use crate::failure::{Failure, Kind, Outcome, reason};
 use std::fs::{self, File};

@@ -10,14 +10,14 @@ use crate::workload::rules;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// Many file systems are slow with more files in one directory.
+/// Many file systems are slow if a directory contains more files than this.
 const FILES_IN_A_FOLDER: u64 = 10_000;
 
 /// The hosts and accelerators for which to size a data set or a checkpoint.
 pub struct SizeRequest {
     pub accelerators: u64,
     pub hosts: u64,
-    /// Memory of each host; by default, of this one.
+    /// Memory of each host; the default is the memory of this host.
     pub memory_gibibytes: Option<f64>,
 }
 
@@ -34,7 +34,7 @@ pub fn size(config: &Config, asked: &SizeRequest, as_json: bool) -> Outcome<()> 
     let (json, text) = if config.workflow.train || config.workflow.generate {
         data_size(config, asked)
     } else {
-        // A run with that many accelerators would refuse the same.
+        // A run with that many accelerators would reject the same checkpoints.
         rules::possible_checkpoints(config, asked.accelerators)?;
         checkpoint_size(config, asked.accelerators)
     };
@@ -67,7 +67,7 @@ fn data_size(config: &Config, asked: &SizeRequest) -> (Value, String) {
     (json, text)
 }
 
-/// Ranks that are listed individually; each further rank writes as much as one of these.
+/// Number of ranks that are listed individually. Each of the other ranks writes as much as one of these.
 const RANKS_SHOWN: usize = 16;
 
 fn checkpoint_size(config: &Config, ranks: u64) -> (Value, String) {

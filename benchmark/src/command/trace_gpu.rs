@@ -1,7 +1,7 @@
-//! Options of `dlio trace` for programs that use a GPU: ranges that libraries name, the work of the device, and samples.
+//! Options of `dlio trace` for programs that use a GPU: NVTX ranges, the work of the device, and samples.
 //!
-//! The tracing library is passed to the interfaces of NVIDIA as a tool. Each of them accepts one tool, by an environment
-//! variable; a tool that the user has set is left in place. The library is a tool of AMD's interface if it is one of CUDA.
+//! NVIDIA's interfaces load the tracing library as a tool. Each interface accepts one tool, named in an environment variable. A
+//! tool that the user has set is kept. The library is a tool of AMD's interface if it is one of CUDA's.
 
 use std::path::Path;
 

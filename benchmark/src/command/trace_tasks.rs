@@ -25,10 +25,10 @@ pub struct Task {
 /// Which task of a job this was, at its end.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// The only one, or not one of a job whose tasks can be counted.
+    /// The only task, or a task of a job whose tasks cannot be counted.
     Alone,
-    /// The last of those that have started. `missing` lists ranks that did not start; `recorded` are the traces of
-    /// all others, as HOST-PID-TIME.
+    /// The last of the tasks that have started. `missing` lists ranks that did not start. `recorded` lists the traces of
+    /// all other tasks, as HOST-PID-TIME.
     Last {
         launcher: &'static str,
         size: u64,
@@ -153,7 +153,7 @@ mod tests {
         task.counted([format!("before-{rank}")].into_iter()).unwrap()
     }
 
-    /// Lets tasks finish one after another; each sees the traces of those before it, which were merged.
+    /// Lets tasks finish one after another. Each task sees the merged traces of the previous tasks.
     fn finished<const N: usize>(tasks: [Task; N], first: usize) -> [Turn; N] {
         let mut seen: Vec<String> = (0..first).map(|number| format!("more-a-host-{number}-9")).collect();
         tasks.map(|task| {

@@ -180,7 +180,7 @@ pub fn generate(layout: &Layout, part: Part, keep: Keep, watch: Watch) -> Outcom
     })
 }
 
-/// After this many missing objects in a row, further ones are assumed missing without a request.
+/// After this many missing objects in a row, the following objects are assumed to be missing without a request.
 const ABSENT_MAX: u64 = 32;
 
 const KEPT: Generated = Generated { written: 0, bytes: 0, kept: 1 };

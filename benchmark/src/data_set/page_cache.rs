@@ -1,4 +1,4 @@
-//! The cached part of a data set before an epoch, and how to drop it.
+//! Which part of a data set is in the page cache before an epoch, and how to drop this part.
 
 use crate::data_set::layout::{Layout, Split};
 use crate::store;

@@ -184,7 +184,7 @@ fn default_of(path: &str) -> Option<Value> {
     parse_yaml(path, keys::find(path)?.default).ok()
 }
 
-/// One dot is the level of the value, each further one a level above.
+/// Returns the absolute path. One leading dot is the level of the value, and each additional dot is one level higher.
 fn absolute(path: &str, place: &[&str]) -> String {
     let dots = path.len() - path.trim_start_matches('.').len();
     if dots == 0 {

@@ -1,4 +1,4 @@
-//! Counters of the client of Lustre, by mount.
+//! Counters of the Lustre client, by mount.
 //!
 //! The client has a directory for each mount, named after its file system and a number: `scratch-ffff8803f05de800`. If
 //! a file system is mounted twice, its counters cannot be assigned, and are left out.

@@ -1,7 +1,7 @@
 //! Reads the host's counters once per second while a command runs, and writes them next to its trace.
 //!
-//! Several `dlio trace` may run on a host for one directory, as under `mpirun`; one of them samples. They agree by
-//! means of a socket name that the kernel gives to one process and releases when that process exits; then another
+//! Several `dlio trace` may run on a host for one directory, as under `mpirun`, but only one of them samples. They agree by means
+//! of a socket name, which the kernel gives to one process. When that process exits, the kernel releases the name, and another
 //! process takes over.
 
 use std::fs::{File, OpenOptions};
@@ -230,7 +230,7 @@ impl SamplerState {
 }
 
 impl Output {
-    /// Writes with one call, so that a reader never finds half a line. A full disk gets no further samples.
+    /// Writes with one call, so that a reader never finds half a line. Once the disk is full, no more samples are written.
     fn put(&mut self, lines: &str) {
         self.is_full = self.is_full || self.file.write_all(lines.as_bytes()).is_err();
     }

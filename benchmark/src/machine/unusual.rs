@@ -1,5 +1,5 @@
-//! Unusual conditions of the host during a command, in one sentence: resources it could not use, and time it waited for
-//! them.
+//! Unusual conditions of the host during a command, in one sentence: resources that the command could not use, and the time for
+//! which it waited for them.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! System calls on files: which operation a call is, and the meaning of its arguments.
+//! File system calls: which operation a call is, and the meaning of its arguments.
 //!
-//! A call is read in two steps. At its entry the tracee's memory still contains its paths; at its exit the result is
-//! known, and descriptors change.
+//! A call is read in two steps. At its entry, the tracee's memory still contains the paths of the call. At its exit, the result
+//! is known, and descriptors change.
 
 use std::rc::Rc;
 use std::sync::OnceLock;

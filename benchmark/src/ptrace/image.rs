@@ -24,7 +24,7 @@ use dlio_tracer::process::filter::Filter;
 use super::kernel;
 use crate::system::host;
 
-/// Settings of all traces of a command.
+/// Settings that all traces of a command share.
 pub struct Settings {
     pub folder: PathBuf,
     /// The unique name of this `dlio trace`, as the library records it.

@@ -208,8 +208,8 @@ pub fn take_input() -> bool {
     HAS_INPUT.swap(false, Ordering::Relaxed)
 }
 
-/// Makes input on these descriptors interrupt [`next_change`], so that waiting for it takes no call per stop. A signal
-/// that arrives just before the wait is missed; a timer ends the wait then.
+/// Makes input on these descriptors interrupt [`next_change`], so that waiting for input takes no additional call per stop. If a
+/// signal arrives just before the wait, it is missed, and a timer ends the wait.
 pub fn interrupt_on_input(fds: [c_int; 2]) -> io::Result<()> {
     const TICK: libc::timeval = libc::timeval { tv_sec: 0, tv_usec: 100_000 };
     let every = libc::itimerval { it_interval: TICK, it_value: TICK };

@@ -1,5 +1,5 @@
-//! `dlio trace --ptrace-static`: records the file calls of programs that the tracing library cannot enter (static
-//! programs, Go), by ptrace.
+//! `dlio trace --ptrace-static`: uses ptrace to record the file calls of programs into which the tracing library cannot be loaded
+//! (static programs, Go).
 //!
 //! ```text
 //! tracer/src/life/ptrace_request   a thread about to execute such a program -> socket -> supervisor: PTRACE_SEIZE
@@ -11,9 +11,9 @@
 //! kernel        ptrace, memory of other processes
 //! ```
 //!
-//! Tracees stop at the entry and at the exit of every system call. A seccomp filter would stop only calls of interest,
-//! but it cannot be removed: if the supervisor ended first, calls would fail with ENOSYS, and without root it needs
-//! `no_new_privs`, which breaks programs such as `sudo`. With ptrace alone, the kernel lets all tracees run on if the
+//! Tracees stop at the entry and at the exit of every system call. A seccomp filter would stop only calls of interest, but it
+//! cannot be removed. If the supervisor ended first, calls would fail with ENOSYS. Without root, a filter also needs
+//! `no_new_privs`, which breaks programs such as `sudo`. With ptrace alone, the kernel lets all tracees continue if the
 //! supervisor ends.
 
 mod calls;

@@ -1,11 +1,11 @@
 //! The process that attaches to static programs: it waits for requests of the library and for stops of its tracees.
 //!
-//! It is in its own session, so that signals of a terminal do not reach it, and ends when `dlio trace` has ended and no
-//! tracee is left. It lets a process go, which runs on unrecorded,
+//! The supervisor is in its own session, so that signals from a terminal do not reach it. It ends when `dlio trace` has ended and
+//! no tracee is left. It detaches from a process, which then continues without being recorded by ptrace,
 //!
-//! * when it executes a program that the library enters, which then records it,
-//! * before it executes a program that gains privileges, because the kernel grants none under ptrace,
-//! * before it uses ptrace itself, because a process can have only one tracer.
+//! * when the process executes a program into which the library is loaded, because the library then records the program,
+//! * before the process executes a program that gains privileges, because the kernel grants none under ptrace,
+//! * before the process uses ptrace itself, because a process can have only one tracer.
 
 use std::collections::HashSet;
 use std::ffi::CString;

@@ -1,4 +1,4 @@
-//! Decisions that ranks started separately make together. If one rank refuses, none starts, and rank 0 alone does what
+//! Decisions that separately started ranks make together. If one rank refuses, no rank starts. Rank 0 alone does the work that
 //! only one rank may do. Each failure is reported once.
 
 use crate::failure::{Failure, Kind, Outcome};

@@ -1,5 +1,5 @@
-//! Watches the processes of ranks that a launcher started. Whether a process of this host is alive can be checked; for
-//! other hosts only their messages are known.
+//! Watches the processes of ranks that a launcher started. For processes on this host, it can check whether they are alive. For
+//! other hosts, only their messages are known.
 
 use crate::ranks::star::Peers;
 use crate::system::processes;

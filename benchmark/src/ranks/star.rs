@@ -1,8 +1,8 @@
 //! Ranks around rank 0, each connected to it by a socket. Rank 0 collects the bytes of all ranks, then sends the result
 //! to all. If all ranks are on one host, a barrier sends no messages: ranks meet at a [`SharedBarrier`].
 //!
-//! No rank waits forever for one that is gone. Sockets do not show that, because workers of a rank hold copies of its
-//! socket. So a waiting rank checks repeatedly whether the ranks it waits for are alive, as far as [`Peers`] know.
+//! No rank waits forever for a rank that is gone. Sockets do not show that a rank is gone, because its workers hold copies of its
+//! socket. Therefore a waiting rank checks repeatedly whether the ranks it waits for are alive, as far as [`Peers`] know.
 
 use crate::failure::{Failure, Kind, Outcome};
 use crate::ranks::communicator::Communicator;
@@ -13,7 +13,7 @@ use crate::system::{file_calls, processes, terminal};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The processes of the other ranks, apart from their messages.
+/// The processes of the other ranks, independent of their messages.
 pub trait Peers {
     /// Returns `true` if that rank's process is known to be gone, and `false` if nothing is known about it.
     fn has_ended(&mut self, rank: u64) -> bool;
@@ -388,8 +388,8 @@ impl Communicator for Star {
         let failure = self.explained(Err(failure.clone())).err().unwrap_or(failure);
         self.concluded = true;
         for socket in &mut self.sockets {
-            // A rank that is gone does not need the message, and one that stops in the middle of its own is not waited
-            // for.
+            // A rank that is gone does not need the message. If a rank stops in the middle of its own message, this rank does
+            // not wait for the rest.
             let _ = socket.send_last(&failure.exit_code().to_le_bytes()).and_then(|()| socket.set_limit(Some(PARTING)));
         }
         let until = Instant::now() + self.peers.stop();

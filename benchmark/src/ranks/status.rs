@@ -1,8 +1,7 @@
-//! The last span that each rank of a run started, and how it failed, in memory that all ranks see. A rank waiting at a
-//! barrier can report what a missing rank is doing, or why it is gone.
+//! The last span that each rank of a run started, and how the rank failed, in memory that all ranks see. With it, a rank that
+//! waits at a barrier can report the activity of a missing rank, or why that rank is gone.
 //!
-//! Ranks write spans through [`note`], which every span of theirs passes; spans of loader workers and writers have other
-//! names.
+//! Ranks write their spans through [`note`]. Spans of loader workers and writers have other names.
 //!
 //! ```text
 //! 0              1 + the rank that failed first; 0 before

@@ -1,4 +1,4 @@
-//! Bytes that storage read for a rank, as the kernel counts them: the rest of the bytes that its reads returned came
+//! Bytes that were read from storage for a rank, as the kernel counts them. The other bytes that the rank's reads returned came
 //! from memory.
 
 use dlio_schemas::control_groups::line;

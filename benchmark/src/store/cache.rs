@@ -113,7 +113,7 @@ impl PrefetchProcess {
                         break;
                     }
                 }
-                // If this fails, the object is fetched when a reader needs it, and the error is reported then.
+                // If this fails, the object is fetched when a reader needs it, and the error is reported at that time.
                 let fetched = asked.pop_front().is_some_and(|mut object| object.fetch_ahead().unwrap_or(false));
                 if !fetched || processes::interrupted() {
                     break;

@@ -104,8 +104,8 @@ impl Client {
         format!("{}{}{slash}{key}", super::settings::SCHEME, self.settings.bucket)
     }
 
-    /// Requests an object, or a range of it, ahead of its use. Returns `false` if the request cannot be sent now: it is
-    /// sent later, and an error is reported then.
+    /// Requests an object, or a range of it, ahead of its use. Returns `false` if the request cannot be sent now. In that case,
+    /// it is sent later, and an error is reported at that time.
     pub fn ask_ahead(&mut self, key: &str, range: Option<String>) -> bool {
         let headers: Vec<(&str, String)> = range.iter().map(|range| ("range", range.clone())).collect();
         let request = Request { headers: &headers, ..Request::new("GET", key, Figure::Gets) };
@@ -193,7 +193,7 @@ impl Client {
         Target { server, path, query: query.join("&") }
     }
 
-    /// Makes one attempt and follows redirects. The first of its requests may have been sent already.
+    /// Makes one attempt and follows redirects. The first request of the attempt may already have been sent.
     fn attempt(
         &mut self,
         request: Request,

@@ -1,5 +1,5 @@
-//! HTTP/1.1 to one server: a connection that sends a request and receives its answer, whose body goes straight to its
-//! destination. `httparse` parses heads, `rustls` encrypts.
+//! HTTP/1.1 to one server: a connection that sends a request and receives its answer. The body of the answer goes straight to its
+//! destination. `httparse` parses headers, and `rustls` encrypts.
 //!
 //! Not here: attempts, redirects and the meaning of an answer (`client`).
 

@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// The object list example of S3's documentation, which has no further headers.
+    /// The object list example in S3's documentation, which has no additional headers.
     #[test]
     fn the_published_example_has_its_published_signature() {
         let signed = Signed {

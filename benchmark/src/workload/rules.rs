@@ -85,7 +85,7 @@ fn quantities(config: &Config, ranks: u64, list: &mut List) {
     };
     let (dataset, reader, model) = (&config.dataset, &config.reader, &config.model);
     let side = dataset.record_bytes.sqrt();
-    // A drawn size is never further from the mean.
+    // A randomly drawn size is never further from the mean than this.
     let widest = side + 10.0 * dataset.record_bytes_stdev / 2.0 / side.max(1.0);
     let elements = match dataset.record_dims.is_empty() {
         true => widest * widest,

@@ -1,4 +1,4 @@
-//! The rules, one file per area. Each file has its rules at the top, and a function that returns their findings.
+//! The rules, one file per area. Each file lists its rules at the top, and has a function that returns their findings.
 //!
 //! ```text
 //! case            the results, and the version and division they are checked for
@@ -7,7 +7,7 @@
 //! files           files of each run; number, order and gaps of runs
 //! quality         damaged files, impossible numbers, failed runs, mixed versions
 //! parameters      keys that were changed
-//! training        size of data, utilization, agreement of datasize, datagen and run
+//! training        data size, utilization, agreement of datasize, datagen and run
 //! checkpointing   processes, numbers and times of checkpoints
 //! places          where data and results were stored
 //! ```

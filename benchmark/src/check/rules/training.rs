@@ -1,4 +1,4 @@
-//! Training runs: the size of the data, utilization, and whether datasize, datagen and run agree.
+//! Training runs: the data size, utilization, and whether datasize, datagen and run agree.
 
 use super::case::{ALL_RUNS, ByText, Case, has_generation_logs, of, range};
 use crate::check::edition::{GIB, RUNS, STEPS_MIN, TIMES_MEMORY, Version};

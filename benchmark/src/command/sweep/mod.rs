@@ -1,7 +1,7 @@
-//! `dlio bench --sweep KEY=a,b,c`: runs a workload once per value, with several repetitions in random order, so that
-//! changes over the day are not mistaken for effects of the value.
+//! `dlio bench --sweep KEY=a,b,c`: runs a workload several times with each value, in random order, so that changes over the day
+//! are not mistaken for effects of the value.
 //!
-//! Keys below `dataset` change the files: each of their settings has a separate data set. The results are a table,
+//! Keys below `dataset` change the files, so each of their settings has a separate data set. The results are a table,
 //! `sweep.json`, and `sweep.html`, which [`page`] draws.
 //!
 //! ```text

@@ -25,8 +25,8 @@ pub trait Format: Send + Sync {
         1.001
     }
 
-    /// Returns the settings that change the bytes of its files, apart from the shape of a sample, its element type and
-    /// the number of samples: keys below `dataset`.
+    /// Returns the settings (keys below `dataset`) that change the bytes of its files, except for the shape of a sample, its
+    /// element type and the number of samples.
     fn made_with(&self, _: &Dataset) -> Vec<(&'static str, Json)> {
         Vec::new()
     }

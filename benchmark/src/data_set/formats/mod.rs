@@ -1,5 +1,5 @@
-//! File formats. A format writes one file of samples and reads one sample; epochs, ranks, workers and order do not
-//! concern it. To add one: a file with the two traits, and a line in [`ALL`].
+//! File formats. A format writes one file of samples and reads one sample. It does not handle epochs, ranks, workers or order. To
+//! add a format, write a file that implements the two traits, and add a line to [`ALL`].
 //!
 //! ```text
 //! format       the two traits

@@ -1,5 +1,5 @@
-//! Ranks of an MPI. A waiting rank polls for the end of a collective, so that in between it can check on the other
-//! ranks and can be stopped: no rank waits forever for one that is gone.
+//! A process as an MPI rank. A waiting rank polls for the end of a collective. Between two polls, it can check on the other ranks
+//! and can be stopped, so no rank waits forever for a rank that is gone.
 //!
 //! [`super::table`] is the interface of `libdlio_mpi.so`, [`super::library`] loads it. Memory that the ranks of one
 //! host share ([`SharedBarrier`]) shows which rank is missing; for other hosts this is unknown.

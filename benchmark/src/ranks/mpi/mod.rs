@@ -1,4 +1,4 @@
-//! Ranks of an MPI, through `libdlio_mpi.so`.
+//! MPI ranks, through `libdlio_mpi.so`.
 //!
 //! ```text
 //! table     the functions of that library; it is compiled into both

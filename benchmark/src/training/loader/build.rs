@@ -1,4 +1,4 @@
-//! Builds the loader that a workload asks for.
+//! Builds the loader that a workload requests.
 
 use super::order::Order;
 use super::plan::{Batch, Loader, Plan, Terms, checked};
