@@ -66,7 +66,7 @@ pub(super) fn parsed(overrides: &[String]) -> Outcome<Vec<Override>> {
 /// Subcommands of `dlio bench`.
 const SUBCOMMANDS: [&str; 3] = ["report", "size", "ranks"];
 
-/// Returns how to write what a word without `=` was probably meant to be; `before` is the argument in front of it.
+/// Returns the correct form of a word without `=`, if its meaning can be guessed. `before` is the argument in front of the word.
 fn meant(word: &str, before: Option<&str>) -> Option<String> {
     if let Some(option @ ("--trace" | "--compare-layouts")) = before {
         return Some(format!("write {option}={word}"));

@@ -86,7 +86,7 @@ fn of_counted_steps(config: &Config, epochs: &[&Epoch]) -> String {
     )
 }
 
-/// Returns what the device with the data and the CPUs did during all epochs; `None` if nothing is known.
+/// Describes the load of the CPUs and of the device with the data during all epochs; `None` if nothing is known.
 fn host_line(epochs: &[Epoch]) -> Option<String> {
     let used = || epochs.iter().filter_map(|epoch| Some((epoch.whole_seconds(), epoch.host.as_ref()?)));
     let mean = |of: fn(&HostUse) -> Option<f64>| {
@@ -178,14 +178,14 @@ fn add_epochs(results: &Results, summary: &Value, config: &Config, text: &mut St
     }
 }
 
-/// Adds the checkpoints saved and loaded, and those that a process wrote while the rank trained.
+/// Adds the checkpoints saved and loaded, and the checkpoints that a process wrote while the rank trained.
 fn add_checkpoints(results: &Results, summary: &Value, waited: &str, text: &mut String) {
     for (word, key, within) in [("saved", "save", waited), ("loaded", "load", "")] {
         let number = |what: &str| summary["metric"][format!("{key}_checkpoint_{what}")].as_f64();
         if let Some(seconds) = number("duration_mean_seconds") {
             let size = summary["metric"]["checkpoint_size_GB"].as_f64().unwrap_or(0.0);
             let _ = match number("io_mean_GB_per_second") {
-                // Size divided by time, as printed next to it: the mean of the rates, which DLIO reports, may differ.
+                // Divide the size by the time that is printed next to it. The mean of the rates, which DLIO reports, may differ.
                 Some(_) => {
                     let rate = size / seconds.max(f64::MIN_POSITIVE);
                     writeln!(

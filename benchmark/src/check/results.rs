@@ -180,7 +180,7 @@ impl Results {
                 self.walk(&below, depth + 1);
             }
         }
-        // In version 1.0, each host of a run has a directory, and one of them the summary.
+        // In version 1.0, each host of a run has a directory, and one of these directories contains the summary.
         let has_summary = |run: &PathBuf| run.join("summary.json").is_file();
         let of_host = |run: &PathBuf| !has_summary(run) && !is_timed(run);
         let of_hosts =

@@ -88,7 +88,7 @@ fn version(results: &Results) -> Option<Version> {
     }
 }
 
-/// Returns the findings of all rules of a version. With a division, every workload is judged as one of it.
+/// Returns the findings of all rules of a version. If a division is given, every workload is judged by its rules.
 fn all(results: &Results, request: &Request, version: Version, division: Option<Division>) -> Vec<Finding> {
     let case = Case { results, version, division, memory: request.memory, one_run: results.is_one_run() };
     let mut findings = package::findings(&case);

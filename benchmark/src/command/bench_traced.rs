@@ -70,7 +70,7 @@ fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<ExitStatus> {
         // Converting a trace to Perfetto's format is half of the cost of tracing, and the run does not need it.
         variables.set(env::FORMAT, "native");
     }
-    // An interrupted run keeps what it has, and is summarized afterwards.
+    // An interrupted run keeps its partial results, and is summarized afterwards.
     Ok(processes::run_in_front(&mut command, &mut variables, Outliving::Prevented, || (), drop).map_err(failed)?.1)
 }
 

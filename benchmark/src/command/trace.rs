@@ -426,7 +426,7 @@ impl Options {
         }
     }
 
-    /// Returns the settings of traces that are recorded by ptrace: those that the library gets by variables.
+    /// Returns the settings for traces that ptrace records. The library receives the same settings in variables.
     fn ptrace_settings(&self, folder: &Path, converter: &str) -> Settings {
         let patterns = |option: &[String], name| {
             let inherited = || std::env::var_os(name).unwrap_or_default();
@@ -630,7 +630,7 @@ fn report(folder: &Path, before: &Images, remains: &RunLeftovers, loading: Loadi
     terminal::warn(format_args!("      timeline of all processes: dlio-analyze {shown} --view"));
 }
 
-/// Reports processes that outlived the command, and those that did not exit in order.
+/// Reports processes that outlived the command, and processes that did not exit normally.
 fn report_ends(alive: usize, ended: usize, lost_some: bool) {
     match alive {
         0 => {}

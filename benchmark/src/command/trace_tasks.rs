@@ -79,7 +79,7 @@ impl Task {
     /// Counts this task as finished, with the stems of the traces that it found. The last one of all removes the files of
     /// the job.
     pub fn finish<'a>(self, stems: impl Iterator<Item = &'a String>) -> Turn {
-        // Tasks of one directory see each other's traces: each lists only those that no other one has listed.
+        // Tasks that share a directory see each other's traces, so each task lists only traces that no other task has listed.
         let known = self.recorded();
         let own: BTreeSet<String> = stems.map(|stem| identity(stem)).filter(|own| !known.contains(own)).collect();
         // The file appears with its content.

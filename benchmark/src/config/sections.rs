@@ -647,7 +647,7 @@ impl DataLocations {
     }
 }
 
-/// Returns a path without the slashes at its end; the root directory stays what it is.
+/// Returns a path without the slashes at its end. The root directory is returned unchanged.
 fn without_last_slashes(path: &str) -> &str {
     match path.trim_end_matches('/') {
         "" if path.starts_with('/') => "/",

@@ -41,7 +41,7 @@ pub fn of(layout: &Layout, split: Split) -> Outcome<Option<Missing>> {
     if layout.named(split) / NAMES_A_QUESTION > files || folders > files {
         return check_each(layout, split, 0..files, true);
     }
-    // A listing reads names only; a check of each file would also bring into memory what the first epoch measures.
+    // A listing reads only names. A check of each file would also load metadata into memory whose reads the first epoch measures.
     match listed(layout, split) {
         Ok(missing) => Ok(missing),
         Err(_) if files <= FEW => check_each(layout, split, 0..files, true),

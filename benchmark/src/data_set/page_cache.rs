@@ -17,7 +17,7 @@ fn probes(layout: &Layout, split: Split) -> impl Iterator<Item = PathBuf> + '_ {
 }
 
 /// Returns the share of the training files' pages in memory, measured on some of them; `None` if it cannot be measured.
-/// A file whose name is not in memory is not opened: that would warm up what the epoch is about to measure.
+/// A file whose name is not in memory is not opened, because this would warm up the caches that the epoch is about to measure.
 pub fn share(layout: &Layout) -> Option<f64> {
     let folder = &layout.dataset.folder;
     if store::is_object(folder) {
@@ -50,7 +50,7 @@ pub fn share(layout: &Layout) -> Option<f64> {
 pub enum DropMethod {
     /// For the whole host, as root.
     Everything,
-    /// File by file, as far as no other process uses them.
+    /// File by file, except for files that another process uses.
     FileByFile,
 }
 

@@ -186,7 +186,7 @@ enum Bytes {
         file: File,
         length: u64,
     },
-    /// The length of an object is in the first response. A stream of it stays open once started.
+    /// An object. Its length is in the first response. Once a stream of the object is started, it stays open.
     Object {
         length: Option<u64>,
         stream: Option<Box<Body>>,

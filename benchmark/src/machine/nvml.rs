@@ -1,7 +1,7 @@
 //! Counters of NVIDIA GPUs, read from the driver's management library (NVML), which is loaded at run time.
 //!
-//! The numbers help to explain a run but prove nothing, because a GPU counts as busy in a period if at least one kernel ran in it.
-//! A number that the driver does not provide is missing, for example in a partition of a GPU (MIG).
+//! The numbers help to explain a run but prove nothing, because a GPU counts as busy in a period if at least one kernel ran
+//! in it. A number that the driver does not provide is missing, for example in a partition of a GPU (MIG).
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 

@@ -240,8 +240,8 @@ fn unix_nanos() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
 }
 
-/// Claims the name of a directory, which one process of this host can have. The outer `None` means that another process
-/// has it, the inner `None` that such names are not available.
+/// Claims the name of a directory, which only one process on this host can have. The outer `None` means that another process has
+/// the name. The inner `None` means that such names are not available.
 fn own_name(folder: &Path) -> Option<Option<UnixListener>> {
     let found = std::fs::metadata(folder).ok()?;
     let name = format!("dlio-machine-{}-{}-{}", file_calls::user(), found.dev(), found.ino());

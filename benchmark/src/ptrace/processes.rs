@@ -16,7 +16,7 @@ use dlio_schemas::record::{Record, word};
 pub enum Phase {
     /// The library requested the attachment; its own calls until the exec are not recorded.
     BeforeExec,
-    /// About to create the child that executes the program: nothing else of it is traced.
+    /// About to create the child that executes the program. Apart from that child, nothing of this thread is traced.
     Creating,
     /// The exec has failed; another directory of the search path may follow.
     ExecFailed,

@@ -45,7 +45,7 @@ impl Supervisor {
         kernel::fork_detached(|| {
             // The end of the parent must close when the parent does.
             kernel::close(parent_end);
-            // The process that listens is the one that tracees allow to attach.
+            // Tracees allow only the process that listens to attach, so this process has to create the listener.
             let listener = UnixListener::bind_addr(&address);
             if let (Ok(listener), Ok(parent)) = (listener, theirs.try_clone())
                 && kernel::interrupt_on_input([listener.as_raw_fd(), parent.as_raw_fd()]).is_ok()
@@ -321,7 +321,7 @@ impl Loop {
         true
     }
 
-    /// Lets the processes go whose tracer another process wants to be. Returns `false` if the caller is one of them.
+    /// Detaches from processes that another process is about to trace. Returns `false` if the caller is one of them.
     fn before_ptrace(&mut self, thread: i32, arguments: [u64; 6]) -> bool {
         let Some(pid) = self.tracees.threads.get(&thread).map(|state| state.pid) else { return true };
         let request = arguments[0] as u32;

@@ -42,7 +42,7 @@ const LAUNCHERS: &[Launcher] = &[
     launcher("Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_TASKS_PER_NODE"),
 ];
 
-/// Names of a job, a step, a launch; together, those that are set tell two launches apart.
+/// Variables that name a job, a step or a launch. Together, the variables that are set distinguish two launches.
 const JOBS: &[&str] = &[
     "PMIX_NAMESPACE",
     "OMPI_MCA_ess_base_jobid",

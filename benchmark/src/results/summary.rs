@@ -111,7 +111,7 @@ pub struct Epoch {
     /// Samples used for evaluation, over all ranks, without unreadable ones.
     pub evaluated_samples: u64,
     pub evaluated_bytes: u64,
-    /// Bytes that storage read for all ranks; `None` if one of them does not know its own.
+    /// Bytes that were read from storage for all ranks; `None` if this number is unknown for one of the ranks.
     pub storage_bytes_all_ranks: Option<u64>,
     /// Requests to the object store, over all ranks; `None` without a store, or if the epoch was stopped early.
     pub requests: Option<Counts>,

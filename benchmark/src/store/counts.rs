@@ -31,8 +31,8 @@ pub enum Figure {
     /// Bodies that broke and resumed at the byte reached.
     Resumed,
     GetNanos,
-    /// Pieces of objects in the cache: hits, fetched on use and ahead of it, waited for while another process fetched
-    /// them, evicted; bytes fetched into the cache and read from it.
+    /// Pieces of objects in the cache: hits, pieces fetched on use, pieces fetched ahead of use, pieces waited for while another
+    /// process fetched them, and evicted pieces; also bytes fetched into the cache and bytes read from it.
     TierHits,
     TierMisses,
     TierAhead,

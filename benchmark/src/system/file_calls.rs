@@ -102,8 +102,8 @@ impl UnseenFile {
         UnseenFile::open_resolved(path, 0)
     }
 
-    /// Opens a file if its name and inode are in memory. Returns `None` if they are not: nothing was read then, so the
-    /// file is as cold as before.
+    /// Opens a file if its name and inode are in memory. Otherwise, returns `None` and reads nothing, so the file is as cold as
+    /// before.
     pub fn open_if_in_memory(path: &Path) -> io::Result<Option<UnseenFile>> {
         match UnseenFile::open_resolved(path, libc::RESOLVE_CACHED) {
             Ok(file) => Ok(Some(file)),

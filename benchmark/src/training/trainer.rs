@@ -387,7 +387,7 @@ impl<'a> Trainer<'a> {
         })
     }
 
-    /// Waits like the gradient exchange of a real step: the slowest rank is the one that waits least.
+    /// Waits for the other ranks, like the gradient exchange of a real step. The slowest rank waits least.
     fn wait_for_all(&mut self, place: &[(&'static str, u64)]) -> Outcome<()> {
         let together = self.communicator.size() > 1;
         let _span = together.then(|| spans::span("barrier", spans::COMMUNICATION, place));

@@ -56,7 +56,7 @@ impl List {
     }
 }
 
-/// The limit for bytes, samples and numbers: up to it they are counted exactly, with headroom for sums.
+/// The limit for bytes, samples and numbers. Up to this limit, they are counted exactly, with headroom for sums.
 const COUNTABLE: f64 = (1u64 << 62) as f64;
 
 /// Processes, threads, layers and directories: more than any host or model has.

@@ -39,7 +39,7 @@ const UNKNOWN_STATUS: i32 = i32::MIN;
 pub enum Ending {
     Exit(i32),
     Exec,
-    /// The process is about to end without a notification, and a child of it continues.
+    /// The process is about to end without a notification, and one of its children continues.
     Detach,
 }
 

@@ -99,8 +99,8 @@ pub fn at_post() -> bool {
     is_due
 }
 
-/// Records the work of a thread since its last counters, because the thread or the process ends, if there may be much
-/// of it. A thread without earlier counters neither waited nor passed anything on.
+/// Records the work of a thread since its last counters when the thread or the process ends, if there may be much of this work.
+/// A thread without earlier counters neither waited nor passed anything on.
 pub fn at_end() {
     // SAFETY: the evidence is this thread's own.
     let evidence = unsafe { &raw const (*local()).evidence };

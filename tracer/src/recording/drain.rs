@@ -17,8 +17,8 @@ use crate::thread::slots::Half;
 use crate::thread::thread_state::{CLOSED, Taken, Thread, count_complete, halves, is_complete, is_large, taken};
 use crate::trace::{blocks, header_page, ring_file, tally};
 
-/// How long the closing thread waits for a record that another thread is writing: that thread may be descheduled in
-/// the middle of it, or gone.
+/// How long the closing thread waits for a record that another thread is writing. That thread may be descheduled in the middle
+/// of the record, or gone.
 const RECORD_LASTS_NS: u64 = 100_000_000;
 
 /// Number of events that remained since closing of the image started.

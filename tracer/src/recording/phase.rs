@@ -23,7 +23,7 @@ pub const STARTED: u32 = 1 << 31;
 /// than [`STARTED`], so one comparison separates both from all others.
 pub const CLOSED: u32 = 1 << 30;
 
-/// A copy of the mode: a forked child finds the one that every hook reads zeroed, however it was forked.
+/// A copy of the mode. In a forked child, the mode that every hook reads is zeroed, whichever call forked the child.
 static MODE: AtomicU32 = AtomicU32::new(0);
 /// Zero, or the thread that is closing the image, or [`ENDED`].
 static ENDING: AtomicU32 = AtomicU32::new(0);

@@ -263,7 +263,7 @@ pub fn ensure() {
     unsafe {
         if (*line).busy == 0 {
             (*line).busy = 1;
-            // All of it before signals are unblocked: a handler that finds no ring has no place for names.
+            // Finish all of this before signals are unblocked, because a handler that finds no ring has no place for names.
             stack::with_signals_blocked(|| {
                 (*line).thread = image::take_thread();
                 (*line).busy = 0;

@@ -73,8 +73,8 @@ const NEAR: usize = 32 << 10;
 /// The start of the first stack; zero before it was determined.
 static BEGINNING: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs `work`, which needs some kilobytes: here if this is the first stack and little of it is in use, otherwise on
-/// the large stack. Only in the latter case are signals blocked.
+/// Runs `work`, which needs a few kilobytes of stack. If this is the first stack and little of it is in use, `work` runs here.
+/// Otherwise, it runs on the large stack, with signals blocked.
 pub fn with_stack_space<F: FnOnce() -> R, R>(work: F) -> R {
     if is_near_beginning() { work() } else { on_large_stack(work) }
 }

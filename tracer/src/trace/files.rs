@@ -84,9 +84,9 @@ impl Identity {
     }
 }
 
-/// Opens the ring again, if its path still refers to it. The ring is recognized by the time and the facts at its
-/// start, which no other file has. Querying its inode at creation would cost a system call, and most processes never
-/// open it again.
+/// Opens the ring again, if its path still refers to it. The ring is recognized by the time and the process information at its
+/// start, which no other file has. Querying the inode of each ring at its creation would cost a system call, and most processes
+/// never open their ring again.
 pub fn reopen_ring() -> i32 {
     let fd = trace_dirs::open(ring_path(), libc::O_RDWR) as i32;
     if fd >= 0 && !is_own_ring(fd) {

@@ -127,7 +127,7 @@ fn invocations(case: &Case, runs: &[&Run], division: Division) -> Finding {
     }
 }
 
-/// Returns the run that writes and the one that reads, if they are separate.
+/// Returns the run that writes checkpoints and the run that reads them, if these runs are separate.
 fn phases<'a>(runs: &[&'a Run]) -> Option<(&'a Run, &'a Run)> {
     let [write, read] = runs else { return None };
     (write.checkpoints().1 == Some(0) && read.checkpoints().0 == Some(0)).then_some((write, read))

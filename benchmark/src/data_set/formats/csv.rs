@@ -130,7 +130,7 @@ fn numbers(piece: &[u8], element: Element, table: &[([u8; 4], u8)], text: &mut V
     }
 }
 
-/// Writes four bytes for every number and advances by those that count, so no branch depends on a value.
+/// Writes four bytes for every number, and advances by the number of bytes that belong to it, so no branch depends on a value.
 fn bytes_as_numbers(piece: &[u8], table: &[([u8; 4], u8)], text: &mut Vec<u8>) {
     text.resize(piece.len() * 4, 0);
     let mut at = 0;

@@ -162,7 +162,7 @@ impl Reader for NpyReader {
         Ok(())
     }
 
-    /// Reads the whole file: the sample axis is the last one, so every sample is spread over all of it.
+    /// Reads the whole file. The sample axis is the last one, so every sample is spread over the whole file.
     fn sample(&mut self, index: u64) -> Outcome<()> {
         let input = self.input.as_mut().expect("a reader is opened before it reads");
         if self.array.is_none() || !self.access.keep_open {

@@ -151,7 +151,7 @@ struct NpzReader {
 }
 
 impl NpzReader {
-    /// Reads the whole file at once: the member is nearly all of it, and the directory at its end is needed too.
+    /// Reads the whole file at once, because the member makes up most of the file, and the directory at its end is needed, too.
     fn load(&mut self) -> Outcome<()> {
         let input = self.input.as_mut().expect("a reader is opened before it reads");
         self.length = input.read_whole(&mut self.buffer)?;

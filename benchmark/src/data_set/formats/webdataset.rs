@@ -189,8 +189,8 @@ impl ShardReader {
         }
     }
 
-    /// Passes the members of the next sample, and keeps the bytes of one of them: the one with the data set's
-    /// extension, or the first. Returns `false` at the end of the shard.
+    /// Passes the members of the next sample, and keeps the bytes of one member, which is the member with the data set's
+    /// extension or else the first. Returns `false` at the end of the shard.
     fn next_sample(&mut self) -> Outcome<bool> {
         let first = match self.met.take() {
             Some(member) => member,

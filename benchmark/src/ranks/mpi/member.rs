@@ -257,8 +257,8 @@ impl Member {
         first.or_else(|| others().find(killed)).or_else(|| others().find(leaves))
     }
 
-    /// Returns the failure of a rank that is gone. One rank reports it: the first of those that are left, unless that
-    /// rank has reported it itself.
+    /// Returns the failure of a rank that is gone. The first of the remaining ranks reports the failure, unless the rank that is
+    /// gone has reported it itself.
     fn rank_failure(&self, rank: u64) -> Failure {
         let (failure, is_reported) = match self.code(rank) {
             Some(code) => (ended(rank, code), rank == 0),

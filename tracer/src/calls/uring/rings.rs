@@ -49,7 +49,7 @@ struct Ring {
     key: AtomicUsize,
     /// Its descriptor, plus one, if the key is an address.
     descriptor: AtomicU32,
-    /// The index by which one thread enters it, plus one, and that thread.
+    /// The index by which one thread enters the ring, plus one, and that thread.
     index: AtomicU32,
     thread: AtomicU32,
     lock: Lock,

@@ -167,8 +167,8 @@ impl State {
         }
     }
 
-    /// Runs with the pairs of the current context, unless the stream is being captured: no event may be recorded then. A
-    /// failure of the driver ends the use of the context: its events are not touched again.
+    /// Runs with the pairs of the current context, unless the stream is being captured, because no event may be recorded during a
+    /// capture. If the driver fails, the context is no longer used, and its events are not touched again.
     fn with_device(
         &mut self,
         stream: usize,

@@ -15,7 +15,7 @@ use super::kept::{Handle, Table};
 const LONGEST: usize = 1024;
 
 crate::large! {
-    /// More strings than programs register, except those that register one per step: see [`register`].
+    /// More strings than programs register, except for programs that register one string per step: see [`register`].
     static STRINGS: Table<16384> = Table::new();
 }
 static UNNAMED: Number = Number::new();
