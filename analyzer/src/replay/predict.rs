@@ -311,8 +311,9 @@ impl Proven {
             if reads {
                 corners.push(Corner { saturates: true, ..first });
                 let seen = self.slope.seen;
+                let readers = if seen == 1 { "reader" } else { "concurrent readers" };
                 notes.push(format!(
-                    "storage was observed with at most {seen} concurrent readers; record a run with more to narrow the interval"
+                    "storage was observed with at most {seen} {readers}; record a run with more to narrow the interval"
                 ));
             }
             if self.measured.served_ns > 0.05 * self.measured.passes_ns() {
