@@ -60,7 +60,7 @@ pub struct Slope {
     pub low: f64,
     pub mid: f64,
     pub high: f64,
-    /// Largest number of readers that were in storage calls at the same time, rounded up.
+    /// Largest mean number of readers in storage calls during one call, rounded to the nearest integer; at least one.
     pub seen: usize,
 }
 
