@@ -4,7 +4,7 @@ A reader notes the time of everything that it waits for (``Work.at``). The rest 
 thread, so that a busy machine does not turn waiting for a CPU into work. The trainer (``Trainer``) measures each wait for a batch
 and divides it by the work of the thread that made the batch:
 
-* until the maker took its first item, it is the *start* of readers;
+* until the maker took its first item, it is the *start* of readers, and so is the work on that item beyond the usual: imports, opening;
 * from the moment the item was made, it is *hand-over*, if the maker was not busy all the time;
 * the rest is divided like the work on the item; if the maker itself waited, like the work on the item that it was made of.
 """
@@ -105,10 +105,11 @@ class Trainer:
     def causes(self):
         """The seconds of the wait for data by cause."""
         causes = collections.Counter()
-        busy = busy_parts(record for *_, record in self.waits if record)
+        records = [record for *_, record in self.waits if record]
+        busy, once = busy_parts(records), work_once(records)
         for start, end, record in self.waits:
             if record:
-                causes.update(explain(start, end, record, busy))
+                causes.update(explain(start, end, record, busy, once))
             elif self.assumed:
                 causes[self.assumed] += end - start
         return causes
@@ -131,7 +132,21 @@ def busy_parts(records):
     return {maker: busy / max(last - first, 1e-9) for maker, (first, last, busy) in spans.items()}
 
 
-def explain(start, end, record, busy):
+def work_once(records):
+    """Returns the time that each maker worked on its first item beyond the usual, if that is much; without what it waited for."""
+    work = collections.defaultdict(list)
+    for record in records:
+        work[record.maker].append((not record.first, record.parts.get("cpu", 0) + record.parts.get("no-cpu", 0)))
+    once = {}
+    for maker, items in work.items():
+        (is_later, first), *others = sorted(items)
+        usual = sorted(seconds for _, seconds in others)
+        more = first - usual[len(usual) // 2] if others and not is_later else 0
+        once[maker] = more if others and more > max(0.02, usual[len(usual) // 2]) else 0
+    return once
+
+
+def explain(start, end, record, busy, once):
     """Divides the wait from ``start`` to ``end`` for this item."""
     causes = collections.Counter()
     if record.first:
@@ -146,8 +161,15 @@ def explain(start, end, record, busy):
     while starved and record.source:
         record = Record(*record.source)
         starved = busy[record.maker] < SATURATED
-    total = sum(record.parts.values())
-    for cause, seconds in record.parts.items():
+    parts = collections.Counter(record.parts)
+    if record.first:
+        worked = max(parts["cpu"] + parts["no-cpu"], 1e-9)
+        part = min(once.get(record.maker, 0) / worked, 1)
+        for cause in ("cpu", "no-cpu"):
+            parts["start"] += part * parts[cause]
+            parts[cause] *= 1 - part
+    total = sum(parts.values())
+    for cause, seconds in parts.items():
         causes[cause] += seconds / max(total, 1e-9) * (end - start)
     return causes
 

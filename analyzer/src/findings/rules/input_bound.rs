@@ -59,7 +59,10 @@ fn judge(case: &Case) -> Judgement {
         says += ", the waits of all ranks combined, since each step waits for the slowest";
     }
     if waited.starting_ns as f64 >= STARTING * waited.trained_ns as f64 {
-        says += &format!(", {} of that while its readers were starting or ending", time(waited.starting_ns as f64));
+        says += &format!(
+            ", {} of that while its readers were starting (their one-time work included) or ending",
+            time(waited.starting_ns as f64)
+        );
     }
     let is_start = 2 * waited.starting_ns > waited.waited_ns;
     let remedy = match (is_start, case.reads_itself()) {

@@ -25,7 +25,8 @@ pub const RULE: Rule = Rule {
 };
 
 /// The change if most of the wait was for locks other than those of files.
-const IN_MEMORY: &str = "hold the lock for a shorter time (read and decode outside of it), or give each reader its own: it is a lock in memory, not on a file";
+const IN_MEMORY: &str =
+    "hold the lock only while shared data are used, or give each reader its own: it is a lock in memory, not on a file";
 
 /// The change if most of the wait was for one file that no library locks by itself.
 const ON_FILE: &str = "find the program that holds the lock of this file, and let it hold the lock for less time";

@@ -117,7 +117,7 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
         Part::HandOver => {
             "Passing data on took this time: serializing it, pipes, sockets, shared memory.".into()
         }
-        Part::Start => "Readers were starting or ending: importing modules, forking, opening their data, exiting.".into(),
+        Part::Start => "Readers were starting or ending: forking, importing modules, opening their data and other one-time work for their first item, exiting.".into(),
         Part::Dead => "The readers that should have made these batches had ended: --section processes shows how each ended.".into(),
         Part::NeverSent => {
             "The reader that had to make this batch was alive, but ended no further call until the run ended: it was in a call that did \

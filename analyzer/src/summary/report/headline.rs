@@ -796,7 +796,10 @@ fn of_reader_work(waits: &Waits) -> (Bottleneck, String) {
     if waits.lost_at_work() < FREE {
         return (
             Bottleneck::StartupBound,
-            format!("{} of it while readers were starting or ending", waits.mean(waits.starting)),
+            format!(
+                "{} of it while readers were starting (their one-time work included) or ending",
+                waits.mean(waits.starting)
+            ),
         );
     }
     let at_work = waits.at_work().max(1);

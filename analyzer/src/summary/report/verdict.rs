@@ -375,8 +375,10 @@ impl Waits<'_> {
         );
         if self.mentions_start() {
             let whose = if self.groups.len() > 1 { "their" } else { "its" };
-            sentence +=
-                &format!(", {} of that while {whose} readers were starting or ending", self.mean(self.starting));
+            sentence += &format!(
+                ", {} of that while {whose} readers were starting (their one-time work included) or ending",
+                self.mean(self.starting)
+            );
         }
         if let Some((who, part)) = self.slowest() {
             let most = format!("{who}, {part}");
