@@ -166,9 +166,9 @@ const READERS: [&str; 33] = [
     "fsck",
 ];
 
-/// Returns `true` if a program is known to read files for another purpose than training.
-pub fn only_reads(program: &str) -> bool {
-    READERS.contains(&program)
+/// Returns `true` if a program is known to have another purpose than training.
+pub fn has_other_purpose(program: &str) -> bool {
+    is_tool(program) || is_shell(program) || READERS.contains(&program)
 }
 
 /// Folders of installed programs, in any place.

@@ -72,48 +72,38 @@ pub fn at_mapping(end: u64, duration: u64, file: u32) {
     if duration < SWITCHES.min_ticks.load(Relaxed) || file == number::FILTERED {
         return;
     }
-    let ten_us = clock::ten_us();
-    // SAFETY: the evidence is this thread's own.
-    let (age, age_of_delay) = unsafe {
-        let evidence = &raw const (*local()).evidence;
-        (Evidence::age(evidence, end), Evidence::age_of_delay(evidence, end))
-    };
-    if age >= LONG * ten_us {
-        put(end, Precision { exact_cpu: true, run_delay: age_of_delay >= DELAY_EVERY * ten_us });
-    }
+    put_if_old(end, LONG);
 }
 
 /// Takes counters at a post that ends a wait, if the previous counters are old. Returns `true` if they were taken:
 /// they belong to the next event.
 pub fn at_post() -> bool {
-    let (now, ten_us) = (clock::ticks(), clock::ten_us());
-    // SAFETY: the evidence is this thread's own.
-    let (age, age_of_delay) = unsafe {
-        let evidence = &raw const (*local()).evidence;
-        (Evidence::age(evidence, now), Evidence::age_of_delay(evidence, now))
-    };
-    let is_due = age >= DELAY_EVERY * ten_us && are_wanted();
-    if is_due {
-        put(now, Precision { exact_cpu: true, run_delay: age_of_delay >= DELAY_EVERY * ten_us });
-    }
-    is_due
+    put_if_old(clock::ticks(), DELAY_EVERY)
 }
 
 /// Records the work of a thread since its last counters when the thread or the process ends, if there may be much of this work.
 /// A thread without earlier counters neither waited nor passed anything on.
 pub fn at_end() {
     // SAFETY: the evidence is this thread's own.
-    let evidence = unsafe { &raw const (*local()).evidence };
-    // SAFETY: as above.
-    if !unsafe { Evidence::is_used(evidence) } {
-        return;
+    if unsafe { Evidence::is_used(&raw const (*local()).evidence) } {
+        put_if_old(clock::ticks(), LONG);
     }
-    let (now, ten_us) = (clock::ticks(), clock::ten_us());
-    // SAFETY: as above.
-    let (age, age_of_delay) = unsafe { (Evidence::age(evidence, now), Evidence::age_of_delay(evidence, now)) };
-    if age >= LONG * ten_us {
+}
+
+/// Takes counters of a thread that has not just slept, if the previous ones are older than some tens of microseconds. Returns
+/// `true` if they were due.
+fn put_if_old(now: u64, old: u64) -> bool {
+    let ten_us = clock::ten_us();
+    // SAFETY: the evidence is this thread's own.
+    let (age, age_of_delay) = unsafe {
+        let evidence = &raw const (*local()).evidence;
+        (Evidence::age(evidence, now), Evidence::age_of_delay(evidence, now))
+    };
+    let is_due = age >= old * ten_us && are_wanted();
+    if is_due {
         put(now, Precision { exact_cpu: true, run_delay: age_of_delay >= DELAY_EVERY * ten_us });
     }
+    is_due
 }
 
 fn put(end: u64, care: Precision) {

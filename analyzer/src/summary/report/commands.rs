@@ -12,22 +12,19 @@ const NAMES_MAX: usize = 120;
 /// The end of a command that compares a run with a later one.
 const COMPARES: &str = " --compare after";
 
-/// Returns how to verify a change: the command, and what to do before it.
-pub fn verified(command: &str) -> String {
-    format!("{}{command}", before(command))
-}
+/// What to do before such a command.
+const BEFORE: &str = "record again with -o after, then";
 
-fn before(command: &str) -> &'static str {
-    if command.ends_with(COMPARES) { "record again with -o after, then " } else { "" }
-}
-
-/// Appends how to verify a change. A command that does not fit into the line has one of its own, of any length: it can be copied.
+/// Appends how to verify a change: the command, and what to do before it. A command that does not fit into the line has one of its own, of any length: it can be copied.
 pub fn append_verified(first: &str, command: &str, (indent, width): (usize, usize), out: &mut String) {
-    let whole = verified(command);
-    if first.chars().count() + whole.chars().count() <= width || before(command).is_empty() {
+    if !command.ends_with(COMPARES) {
+        return hung(first, command, (indent, width), out);
+    }
+    let whole = format!("{BEFORE} {command}");
+    if first.chars().count() + whole.chars().count() <= width {
         return hung(first, &whole, (indent, width), out);
     }
-    hung(first, before(command).trim_end(), (indent, width), out);
+    hung(first, BEFORE, (indent, width), out);
     let _ = writeln!(out, "{}{command}", " ".repeat(indent));
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::Process;
 use crate::summary::count::counted::ProcessCount;
-use crate::summary::tree::{is_installed, is_shell, is_tool, may_train, only_reads};
+use crate::summary::tree::{has_other_purpose, is_installed, may_train};
 
 /// The folder of a compiled program that may train: its main thread reads data in a loop, and it does nothing that shows
 /// another purpose.
@@ -27,7 +27,7 @@ impl OwnLoop {
     /// Returns the folder of such a program; `None` for scripts, known tools, and programs that serve others or write much.
     pub(super) fn of(process: &Process, count: &ProcessCount, bytes: (u64, u64)) -> Option<OwnLoop> {
         let program = process.program.as_deref().unwrap_or_default();
-        let is_known = may_train(program) || is_shell(program) || is_tool(program) || only_reads(program);
+        let is_known = may_train(program) || has_other_purpose(program);
         let thread = count.threads.get(&process.pid).filter(|_| !is_known && process.rank.is_none())?;
         let rounds = thread.data_reads.pauses;
         let talks = thread.taken.max(thread.handed) >= rounds;

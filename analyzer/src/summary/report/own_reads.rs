@@ -8,8 +8,31 @@ use super::processes::ProcessUse;
 use super::subject::{FREE, LIMITING};
 use crate::summary::count::counted::DataReads;
 use crate::summary::figures::units::{bytes, grouped, many, share, time};
-use crate::summary::tree::{self, is_shell, is_tool, only_reads};
+use crate::summary::tree::{self, has_other_purpose};
 use crate::summary::waits::thread::Mapped;
+
+/// Reads of data by the main thread of a process, in a loop.
+pub(super) struct OwnReads<'a> {
+    pub name: &'a str,
+    reads: DataReads,
+}
+
+impl OwnReads<'_> {
+    /// Returns the time from the first read to the last.
+    fn looped(&self) -> i64 {
+        (self.reads.to_ts - self.reads.from_ts).max(1)
+    }
+
+    /// Returns the share of the loop that reads took.
+    pub fn share(&self) -> f64 {
+        self.reads.read_ns as f64 / self.looped() as f64
+    }
+
+    /// Returns the time of reads and that of the loop.
+    pub fn times(&self) -> String {
+        format!("{} of {}", time(self.reads.read_ns as f64), time(self.looped() as f64))
+    }
+}
 
 /// Returns `true` if a program may be a training run that the trace does not show: it has a rank or spans, or it is a
 /// script. Programs like `tar` are not.
@@ -20,15 +43,14 @@ pub(super) fn may_train(summary: &Summary) -> bool {
 
 /// Returns the process with the longest reads among compiled programs that may train, as far as they are meant, if no other
 /// program may.
-fn compiled(summary: &Summary, is_meant: impl Fn(&ProcessUse, OwnLoop) -> bool) -> Option<(&ProcessUse, DataReads)> {
+fn compiled(summary: &Summary, is_meant: impl Fn(&ProcessUse, OwnLoop) -> bool) -> Option<OwnReads<'_>> {
     let is_one = |process: &&ProcessUse| process.own_loop.is_some_and(|place| is_meant(process, place));
     let all = summary.processes.iter().filter(|process| is_one(process) && !may_train(summary));
-    let found = all.filter_map(|process| Some((process, process.own_reads?)));
-    found.filter(|(_, reads)| after_reads(summary, reads).is_none()).max_by_key(|(_, reads)| reads.read_ns)
+    longest(all.filter(|process| process.own_reads.is_some_and(|reads| after_reads(summary, &reads).is_none())))
 }
 
 /// Returns such a program that its user built and that works for no other program.
-fn local_loop(summary: &Summary) -> Option<(&ProcessUse, DataReads)> {
+fn local_loop(summary: &Summary) -> Option<OwnReads<'_>> {
     compiled(summary, |process, place| place == OwnLoop::Local && !is_worker(process))
 }
 
@@ -41,16 +63,17 @@ pub(super) fn may_loop(summary: &Summary) -> bool {
 /// loop, or a main thread sleeps.
 pub(super) fn doubt(summary: &Summary) -> Option<String> {
     let found = compiled(summary, |process, place| place == OwnLoop::Installed || is_worker(process));
-    let looped = found.map(|(process, reads)| {
-        let part = Unit::Share.text(part_of(&reads));
-        format!("{} reads in its main thread, and reads took {part} of its loop.", process.called)
+    let looped = found.map(|reads| {
+        let part = Unit::Share.text(reads.share());
+        format!("{} reads in its main thread, and reads took {part} of its loop.", reads.name)
     });
     looped.or_else(|| slept(summary).filter(|_| summary.dataset.bytes_read > 0))
 }
 
-/// Returns the share of the time from the first read to the last that reads took.
-fn part_of(reads: &DataReads) -> f64 {
-    reads.read_ns as f64 / (reads.to_ts - reads.from_ts).max(1) as f64
+/// Returns the longest reads of some processes.
+fn longest<'a>(processes: impl Iterator<Item = &'a ProcessUse>) -> Option<OwnReads<'a>> {
+    let all = processes.filter_map(|process| Some(OwnReads { name: &process.called, reads: process.own_reads? }));
+    all.max_by_key(|own| own.reads.read_ns)
 }
 
 /// Returns the processes that may train and work for no other one.
@@ -70,10 +93,9 @@ fn is_worker(process: &ProcessUse) -> bool {
 }
 
 /// Returns the process whose main thread reads data most of all, and its reads.
-fn own_reader(summary: &Summary) -> Option<(&ProcessUse, DataReads)> {
-    let own = |process: &ProcessUse| process.own_reads.filter(DataReads::are_a_loop);
-    let found = alone(summary).filter_map(|process| Some((process, own(process)?)));
-    found.max_by_key(|(_, reads)| reads.read_ns).or_else(|| local_loop(summary))
+fn own_reader(summary: &Summary) -> Option<OwnReads<'_>> {
+    let loops = |process: &&ProcessUse| process.own_reads.is_some_and(|reads| reads.are_a_loop());
+    longest(alone(summary).filter(loops)).or_else(|| local_loop(summary))
 }
 
 /// Returns the process whose main thread waits longest for page faults of mapped files.
@@ -121,8 +143,7 @@ const SLEEPS_MIN: u64 = 20;
 /// Returns the sentence on the sleeps of a main thread, if they take a large part of the run: a step of a training may be one, and
 /// so may a wait for a flag, a value in memory, or the limit of a rate.
 pub(super) fn slept(summary: &Summary) -> Option<String> {
-    let is_known = |program: &str| is_tool(program) || is_shell(program) || only_reads(program);
-    let others = summary.processes.iter().filter(|process| !is_worker(process) && !is_known(&process.program));
+    let others = summary.processes.iter().filter(|it| !is_worker(it) && !has_other_purpose(&it.program));
     let sleeps = others.filter_map(|process| Some((process, process.first_thread?)));
     let (process, thread) = sleeps.max_by_key(|(_, thread)| thread.slept_ns)?;
     let is_long = thread.slept_ns as f64 >= LIMITING * summary.time.total_ns as f64;
@@ -147,49 +168,23 @@ fn after_reads(summary: &Summary, reads: &DataReads) -> Option<i64> {
     (after > reads.to_ts - reads.from_ts).then_some(after)
 }
 
-/// Reads of data by the main thread of a process, in a loop.
-pub(super) struct OwnReads<'a> {
-    pub name: &'a str,
-    reads: DataReads,
-}
-
-impl OwnReads<'_> {
-    /// Returns the share of the loop that reads took.
-    pub fn share(&self) -> f64 {
-        part_of(&self.reads)
-    }
-
-    /// Returns the time of reads and that of the loop.
-    pub fn times(&self) -> String {
-        let looped = self.reads.to_ts - self.reads.from_ts;
-        format!("{} of {}", time(self.reads.read_ns as f64), time(looped as f64))
-    }
-}
-
 /// Returns the reads of the process whose main thread reads data; `None` if it loaded its data first.
 pub(super) fn own_reads(summary: &Summary) -> Option<OwnReads<'_>> {
-    let (process, reads) = own_reader(summary)?;
-    if after_reads(summary, &reads).is_some() {
-        return None;
-    }
-    Some(OwnReads { name: &process.called, reads })
+    own_reader(summary).filter(|own| after_reads(summary, &own.reads).is_none())
 }
 
 /// Returns the sentences on a process whose main thread reads data: the cost of its reads, and the unknown rest.
 pub(super) fn reads_itself(summary: &Summary) -> Option<String> {
-    let (process, reads) = own_reader(summary)?;
-    let looped = (reads.to_ts - reads.from_ts).max(1);
-    let (name, part) = (&process.called, share(reads.read_ns, looped));
-    if let Some(after) = after_reads(summary, &reads) {
+    let own = own_reader(summary)?;
+    let (name, part) = (own.name, share(own.reads.read_ns, own.looped()));
+    let (spent, looped) = (time(own.reads.read_ns as f64), time(own.looped() as f64));
+    if let Some(after) = after_reads(summary, &own.reads) {
         return Some(format!(
-            "{name} read its data in its main thread in {}, {} of that in reads, and then ran for {} without reading any. If it \
-             trained from memory, it did not wait for storage then; whether it waited for preprocessing is unknown.",
-            time(looped as f64),
-            time(reads.read_ns as f64),
+            "{name} read its data in its main thread in {looped}, {spent} of that in reads, and then ran for {} without reading any. \
+             If it trained from memory, it did not wait for storage then; whether it waited for preprocessing is unknown.",
             time(after as f64)
         ));
     }
-    let (spent, looped_for) = (time(reads.read_ns as f64), time(looped as f64));
     let cause = match (source(summary), read_from_cache(summary)) {
         (Some((text, _)), _) => text,
         (None, Some(text)) => format!("and {text}"),
@@ -197,9 +192,9 @@ pub(super) fn reads_itself(summary: &Summary) -> Option<String> {
     };
     let facts = format!(
         "{name} reads its data in its main thread, like a loader without workers (num_workers=0): reads took {spent} \
-         ({part}) of the {looped_for} from the first read to the last."
+         ({part}) of the {looped} from the first read to the last."
     );
-    Some(match part_of(&reads) {
+    Some(match own.share() {
         part if part >= FREE => {
             format!(
                 "{facts} If it trains, it waited at least that long for data, {cause}. Whether it \

@@ -46,8 +46,9 @@ impl Loaders {
             counts.iter().filter_map(|(proc, objects)| Some((*proc, most(objects)?))).collect();
         let passes = exchange.passes.as_deref().unwrap_or_default();
         let is_out_of_order = !messages.is_shared && passes.iter().any(|pass| runs_ahead(&pass.productions));
-        let alternates = passes.iter().any(|pass| alternates(pass, &channels));
-        let has_phases = passes.iter().any(|pass| has_phases(pass, &channels));
+        let changes: Vec<Changes> = passes.iter().map(|pass| changes(pass, &channels)).collect();
+        let (alternates, has_phases) =
+            (changes.iter().any(Changes::alternate), changes.iter().any(Changes::are_phases));
         Loaders { channels, is_out_of_order, alternates, has_phases }
     }
 
@@ -72,23 +73,29 @@ fn runs_ahead(productions: &[Production]) -> bool {
     })
 }
 
-/// Returns `true` if the batches of a pass come from several channels in turns.
-fn alternates(pass: &PassMade, channels: &BTreeMap<u32, u64>) -> bool {
-    let changes = changes(pass, channels);
-    changes >= CHANGES_MIN && CHANGES_PART * changes >= pass.productions.len()
+/// The batches of a pass, and how often one comes from another channel than the previous one.
+struct Changes {
+    batches: usize,
+    changes: usize,
 }
 
-/// Returns `true` if the batches of a pass come from several channels, many of one after many of the other.
-fn has_phases(pass: &PassMade, channels: &BTreeMap<u32, u64>) -> bool {
-    let (changes, batches) = (changes(pass, channels), pass.productions.len());
-    changes > 0 && batches >= BATCHES_MIN && CHANGES_PART * changes < batches
+impl Changes {
+    /// Returns `true` if the batches come from several channels in turns.
+    fn alternate(&self) -> bool {
+        self.changes >= CHANGES_MIN && CHANGES_PART * self.changes >= self.batches
+    }
+
+    /// Returns `true` if the batches come from several channels, many of one after many of the other.
+    fn are_phases(&self) -> bool {
+        self.changes > 0 && self.batches >= BATCHES_MIN && CHANGES_PART * self.changes < self.batches
+    }
 }
 
-/// Returns how often a batch of a pass comes from another channel than the previous one.
-fn changes(pass: &PassMade, channels: &BTreeMap<u32, u64>) -> usize {
+fn changes(pass: &PassMade, channels: &BTreeMap<u32, u64>) -> Changes {
     let mut taken: Vec<(i64, u32)> = pass.productions.iter().map(|made| (made.taken.1, made.reader)).collect();
     taken.sort_unstable();
-    taken.windows(2).filter(|pair| channels.get(&pair[0].1) != channels.get(&pair[1].1)).count()
+    let changes = taken.windows(2).filter(|pair| channels.get(&pair[0].1) != channels.get(&pair[1].1)).count();
+    Changes { batches: taken.len(), changes }
 }
 
 #[cfg(test)]
@@ -119,12 +126,12 @@ mod tests {
         };
         let of = |objects: [u64; 2]| BTreeMap::from([(0, objects[0]), (1, objects[1])]);
         let in_turns = pass(&[0, 1, 0, 1, 0, 1, 0, 1]);
-        assert!(alternates(&in_turns, &of([7, 8])));
-        assert!(!alternates(&in_turns, &of([7, 7])));
-        assert!(!alternates(&pass(&[0, 0, 0, 0, 1, 1, 1, 1]), &of([7, 8])));
+        assert!(changes(&in_turns, &of([7, 8])).alternate());
+        assert!(!changes(&in_turns, &of([7, 7])).alternate());
+        assert!(!changes(&pass(&[0, 0, 0, 0, 1, 1, 1, 1]), &of([7, 8])).alternate());
         // Validation after many steps of the training.
         let in_phases = pass(&[0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
-        assert!(has_phases(&in_phases, &of([7, 8])) && !alternates(&in_phases, &of([7, 8])));
-        assert!(!has_phases(&in_phases, &of([7, 7])) && !has_phases(&in_turns, &of([7, 8])));
+        assert!(changes(&in_phases, &of([7, 8])).are_phases() && !changes(&in_phases, &of([7, 8])).alternate());
+        assert!(!changes(&in_phases, &of([7, 7])).are_phases() && !changes(&in_turns, &of([7, 8])).are_phases());
     }
 }

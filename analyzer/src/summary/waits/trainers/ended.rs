@@ -149,8 +149,8 @@ impl Trainer<'_, '_> {
                 let is_other = maker.thread != next.thread && proc_of(next) != self.lane().proc;
                 let responds = |act: &Act| self.explainer.maker(*act).0.thread == self.thread;
                 let is_next_item = || responds(maker) && !responds(next);
-                let delivers = !self.family.threads[next.thread].is_first && proc_of(maker) == proc_of(next);
-                let delivers = delivers && !is_next_item();
+                let is_beside = !self.family.threads[next.thread].is_first && proc_of(maker) == proc_of(next);
+                let delivers = is_beside && !is_next_item();
                 let is_short = DELIVERY_PART * (step.end - step.start) < last.end - last.start;
                 is_other
                     && (delivers
