@@ -1,4 +1,4 @@
--- Directories: the calls on files in each directory.
+-- Directories: the file calls in each directory.
 select
   case when path = '(other files)' then path else coalesce(directory, '.') end as directory,
   count(*) filter (where path <> '(other files)') as files,

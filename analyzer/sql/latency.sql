@@ -1,4 +1,4 @@
--- Latency: times of single calls on files; reads and writes by the bytes they moved. The report's quantiles are approximate (within
+-- Latency: times of single file calls; reads and writes by the bytes they moved. The report's quantiles are approximate (within
 -- 0.4 %).
 -- percentile_cont interpolates a quantile between two values to a millionth of their distance.
 with timed as (

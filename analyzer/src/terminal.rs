@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use dlio_schemas::secrets::without_logins;
 use dlio_schemas::usage_errors;
 use dlio_schemas::visible::{Visible, visible};
+use dlio_schemas::words::without_error_numbers;
 
 use crate::foreign_options::{self, Equivalents};
 
@@ -30,7 +31,8 @@ pub fn unbuffered_stdout() -> io::Result<Visible<File>> {
 
 /// Prints a line on standard error. Unlike with `eprintln`, a failure to print it is ignored.
 pub fn warn(text: impl Display) {
-    let _ = io::stderr().write_all(visible(&without_logins(&format!("{text}\n"))).as_bytes());
+    let text = without_logins(&without_error_numbers(&format!("{text}\n")));
+    let _ = io::stderr().write_all(visible(&text).as_bytes());
 }
 
 /// Ends the program with an error in its command line; an option of other tools is answered with the one that does the

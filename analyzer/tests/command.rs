@@ -313,7 +313,7 @@ fn first_screen_fits_and_tables_are_optional() {
     ]);
     assert!(few.contains("\nFindings: none\n") && few.lines().count() < 40, "{few}");
     let tables = printed(&[&trace, "--top", "3"]);
-    assert!(tables.contains("\nCalls on files\n") && tables.contains("\nDirectories\n"), "{tables}");
+    assert!(tables.contains("\nFile calls\n") && tables.contains("\nDirectories\n"), "{tables}");
     let full = printed(&[&trace, "--full", "--top", "100"]);
     assert!(full.contains("\nBy process\n") && full.contains("\nBy rank\n") && full.lines().count() > 150, "{full}");
     let one = printed(&[&trace, "--section", "ranks"]);

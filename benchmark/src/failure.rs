@@ -10,6 +10,7 @@
 //! | 130 | stopped by Ctrl-C or a termination signal; results so far are on disk |
 
 use dlio_schemas::secrets::without_logins;
+use dlio_schemas::words::without_error_numbers;
 use std::fmt;
 use std::path::Path;
 
@@ -37,8 +38,7 @@ const FREE_SPACE: &str = "free space there";
 
 /// Returns the words of the system for an error, without its number.
 pub fn reason(error: &std::io::Error) -> String {
-    let words = error.to_string();
-    words.split(" (os error").next().unwrap_or(&words).into()
+    without_error_numbers(&error.to_string())
 }
 
 impl Failure {

@@ -10,7 +10,7 @@ Under ``python -m dliotrace run script.py`` (or ``dlio trace``) spans are record
 DLIO_TRACE_DIR=DIR records only the spans. Without either, nothing is recorded and a span costs almost nothing.
 ``python -m dliotrace run --torch train.py`` adds spans to PyTorch without a change to the script.
 
-``io_done("get", "s3://bucket/key", start, ...)`` records I/O that a library does without calls on files;
+``io_done("get", "s3://bucket/key", start, ...)`` records I/O that a library does without file calls;
 ``dliotrace.objects.install()`` does it for boto3, s3fs and others.
 
 ``dliotrace.open("dlio-trace")`` analyzes a trace: its verdict, findings and tables. ``dliotrace.report.log_to(run)`` logs them to W&B,

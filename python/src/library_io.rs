@@ -1,4 +1,4 @@
-//! I/O of libraries without calls on files: requests to object stores, recorded when they have ended.
+//! I/O of libraries without file calls: requests to object stores, recorded when they have ended.
 
 use dlio_schemas::ops::{Layer, Op};
 use dlio_tracer::app::NO_STEPS;

@@ -17,7 +17,7 @@ def files(folder):
 
 
 def events(kind, folder, analyze):
-    """Returns the number of calls on files and streams in the trace; nothing if they cannot be counted."""
+    """Returns the number of file calls and streams in the trace; nothing if they cannot be counted."""
     counters = {"dlio": by_summary, "dftracer": by_lines}
     return counters[kind](folder, analyze) if kind else None
 
@@ -40,7 +40,7 @@ def by_lines(folder, _):
 
 
 def lines_of(path):
-    """Counts the lines with calls on files and streams, up to a truncated end."""
+    """Counts the lines with file calls and streams, up to a truncated end."""
     count = 0
     opened = gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
     with opened as lines:

@@ -246,7 +246,7 @@ CLAIMS = {
     "storage": r"[Ss]torage was the bottleneck|readers wait for single reads",
     "not storage": r"[Ss]torage was not the bottleneck|faster storage would save nothing",
     "decoding": r"(?<!if readers compute: )\bdecod",
-    "both": r"both calls on files and work",
+    "both": r"both file calls and work",
     "more readers": r"(?<!nor )(?<!there is none: )more (readers|num_workers)(?! where CPUs)",
     "no loader": r"no process takes batches from readers",
     "thrash": r"^cache-thrash: ",
@@ -276,7 +276,7 @@ def find(report):
         cause = "start"
     else:
         named = {
-            "during that wait is unknown": "unknown", "both calls on files": "storage+cpu", "outside calls on files": "cpu",
+            "during that wait is unknown": "unknown", "both file calls": "storage+cpu", "outside file calls": "cpu",
             "torage was the bottleneck": "storage",
         }
         cause = next((cause for phrase, cause in named.items() if phrase in text), "unknown")
@@ -294,7 +294,7 @@ def find(report):
 def find_own_reads(report, text):
     """Returns the report's result for a script whose main thread reads its data itself."""
     reads = [process["own_reads"] for process in report["processes"] if process.get("own_reads")]
-    if len(reads) != 1 or "at least that long for data, in calls on files" not in text:
+    if len(reads) != 1 or "at least that long for data, in file calls" not in text:
         return Found(None, "unknown", None)
     return Found(reads[0]["read_ns"] / (reads[0]["to_ts"] - reads[0]["from_ts"]), "storage", None)
 

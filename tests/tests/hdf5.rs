@@ -1,4 +1,4 @@
-//! Tests that the trace contains the calls of HDF5 that programs make, with names and bytes, and the calls on files
+//! Tests that the trace contains the calls of HDF5 that programs make, with names and bytes, and the file calls
 //! inside them; and that programs do not notice.
 
 use std::collections::BTreeMap;

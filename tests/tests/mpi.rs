@@ -127,7 +127,7 @@ fn trace_contains_the_calls_that_each_rank_counts() {
     }
 }
 
-/// Checks that requests contain the calls on files, and that only these count as I/O.
+/// Checks that requests contain the file calls, and that only these count as I/O.
 fn check_report(mpi: &Mpi, trace: &Path) {
     let path = trace.to_str().unwrap();
     let report = analyze(&[path, "--section", "mpi"]);

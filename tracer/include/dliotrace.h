@@ -15,7 +15,7 @@
  * that started it; a span that ends on another thread counts as misuse and is not recorded. Link with -ldl if the C library
  * does not contain dlsym.
  */
-/* Record I/O that a library does without calls on files, such as a request to an object store, when it has finished:
+/* Record I/O that a library does without file calls, such as a request to an object store, when it has finished:
  *
  *     dlio_io get = dlio_io_begun(DLIO_OBJECT_GET, dlio_now(), 0, length);
  *     ...
@@ -55,7 +55,7 @@ typedef struct {
     uintptr_t line;
 } dlio_open_span;
 
-/* I/O of a library without calls on files, such as a request to an object store. */
+/* I/O of a library without file calls, such as a request to an object store. */
 typedef struct {
     uint32_t op;         /* DLIO_OBJECT_GET and similar */
     int32_t error;       /* 0, or the errno of the failure */

@@ -39,7 +39,7 @@ pub fn sections() -> impl TypedValueParser<Value = String> {
 const TITLES: [(&str, &str); 16] = [
     ("jobs", "Job"),
     ("time", "Time"),
-    ("functions", "Calls on files"),
+    ("functions", "File calls"),
     ("past_files", "Past files"),
     ("passed_over", "Passed over"),
     ("directories", "Directories"),

@@ -111,7 +111,7 @@ pub fn is_past_files(row: &Row) -> bool {
     row.key.ends_with(PAST_FILES)
 }
 
-/// Returns calls on files, and separate rows for calls of the same name on pipes and similar. Waits count as neither.
+/// Returns file calls, and separate rows for calls of the same name on pipes and similar. Waits count as neither.
 fn calls(run: &Run) -> BTreeMap<String, Figures> {
     let past = |function: &Function| match function.class == "wait" {
         true => key(function),

@@ -141,7 +141,7 @@ pub const METRICS: &[Metric] = &[
             Some(run.calls().map(|function| function.count).sum::<u64>() as f64)
         })
     },
-    counted("calls.files", "of them, calls on files", Unit::Count, |run| {
+    counted("calls.files", "of them, file calls", Unit::Count, |run| {
         Some(run.on_files()?.map(|function| function.count).sum::<u64>() as f64)
     }),
     counted("failed", "of these, failed calls", Unit::Count, |run| {

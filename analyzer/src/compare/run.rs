@@ -42,7 +42,7 @@ pub struct Run {
     /// `true` if the predictions are for changes of the command line (`--what-if`).
     #[serde(skip)]
     pub typed_changes: bool,
-    /// Present if calls were counted, not recorded. Rows then combine calls on files and other calls.
+    /// Present if calls were counted, not recorded. Rows then combine file calls and other calls.
     pub tally: Option<serde::de::IgnoredAny>,
 }
 
@@ -315,7 +315,7 @@ impl Run {
     }
 
     /// Returns calls that move file data or access metadata. Calls that depend on timing are excluded: waits, and calls
-    /// on pipes, which take the available bytes. `None` if the report does not separate calls on files from other
+    /// on pipes, which take the available bytes. `None` if the report does not separate file calls from other
     /// calls.
     pub fn on_files(&self) -> Option<impl Iterator<Item = &Function>> {
         let asks = |function: &&Function| !NO_IO.contains(&function.class.as_str());

@@ -111,7 +111,7 @@ pub const RECORD_TRAINING: &str = "record spans, which show when training waits 
     in PyTorch, are recognized without spans";
 
 /// Advice to record calls.
-pub const RECORD_CALLS: &str = "record calls on files: dlio trace";
+pub const RECORD_CALLS: &str = "record file calls: dlio trace";
 
 /// Advice to record compute.
 pub const RECORD_COMPUTE: &str = "record compute spans (category compute): python -m dliotrace run --torch SCRIPT does";
@@ -276,7 +276,7 @@ impl<'a> Case<'a> {
     }
 
     /// Returns the part of the exposed time that belongs to some calls, in proportion to their share of all time in
-    /// calls on files. If training is inferred, the exposed time is its wait, which excludes its own thread's writes.
+    /// file calls. If training is inferred, the exposed time is its wait, which excludes its own thread's writes.
     pub fn shared_out(&self, time_ns: f64) -> Worth {
         let (exposed, all) = match self.stands() {
             true => (Worth { ns: self.waited_io(), exposed: true }, self.file_ns() - self.all_written()),
@@ -305,7 +305,7 @@ impl<'a> Case<'a> {
         self.summary.training.iter().filter_map(|group| group.written_ns).sum::<i64>() as f64
     }
 
-    /// Returns the summed time of calls on files.
+    /// Returns the summed time of file calls.
     pub fn file_ns(&self) -> f64 {
         self.calls_on_files().map(|function| function.time_ns as f64).sum()
     }

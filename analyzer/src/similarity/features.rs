@@ -24,7 +24,7 @@ fn size(moves: &TransferStats, of: fn(Quantiles) -> f64) -> Option<f64> {
 
 /// Separate for reads and writes: a program that reads is not similar to one that writes the data.
 pub const FEATURES: &[Feature] = &[
-    feature("io.s", "in calls on files with data, all threads together", Unit::Seconds, |side| {
+    feature("io.s", "in file calls with data, all threads together", Unit::Seconds, |side| {
         Some(side.io_ns as f64 / 1e9)
     }),
     feature("files", "files with data", Unit::Count, |side| Some(side.files as f64)),

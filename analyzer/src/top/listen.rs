@@ -135,8 +135,8 @@ const GAUGES: [Gauge; 12] = [
     }),
     ("dlio_read_bytes_per_second", "Bytes read from files.", |program| program.rate(|row| row.sum.bytes_read)),
     ("dlio_written_bytes_per_second", "Bytes written to files.", |program| program.rate(|row| row.sum.bytes_written)),
-    ("dlio_file_calls_per_second", "Calls on files.", |program| program.rate(|row| row.sum.calls)),
-    ("dlio_failed_file_calls_per_second", "Calls on files that failed.", |program| program.rate(|row| row.sum.failed)),
+    ("dlio_file_calls_per_second", "File calls.", |program| program.rate(|row| row.sum.calls)),
+    ("dlio_failed_file_calls_per_second", "File calls that failed.", |program| program.rate(|row| row.sum.failed)),
     ("dlio_threads_in_file_calls", "Mean number of threads that are in a call on a file.", |program| {
         (program.seconds > 0.0).then(|| program.sum(|row| row.sum.call_s) / program.seconds)
     }),

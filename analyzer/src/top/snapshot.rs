@@ -99,10 +99,10 @@ pub struct ProcessRow {
     pub threads: u64,
     /// Calls, spans, instants and counters since its start.
     pub events: u64,
-    /// Calls on files in the interval.
+    /// File calls in the interval.
     #[serde(flatten)]
     pub sum: Sum,
-    /// Calls on files since its start.
+    /// File calls since its start.
     pub total: Sum,
     /// Seconds of the interval in compute spans; `null` if there never were any. Likewise for the fields that follow.
     pub computing_s: Option<f64>,
@@ -141,7 +141,7 @@ pub struct Snapshot {
     pub ts: i64,
     /// Length of the interval; zero before the first one.
     pub interval_s: f64,
-    /// Calls on files in the interval.
+    /// File calls in the interval.
     #[serde(flatten)]
     pub sum: Sum,
     /// `true` if every event of the interval was decoded.

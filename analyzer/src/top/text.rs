@@ -27,7 +27,7 @@ pub fn print(snapshot: &Snapshot) -> String {
             out += &format!("and {} more\n", grouped(more as u64));
         }
     }
-    out + "\nmoved: bytes read or written. in calls: time in calls on files as a share of the interval, over all \
+    out + "\nmoved: bytes read or written. in calls: time in file calls as a share of the interval, over all \
         threads.\n"
 }
 

@@ -79,7 +79,7 @@ pub fn slow_storage(loader: &Loader) -> Vec<Script> {
     loader.processes(load(loader.step_us() - 1000))
 }
 
-/// Returns workers that read from an object store all the time: requests for objects, and no calls on files.
+/// Returns workers that read from an object store all the time: requests for objects, and no file calls.
 pub fn slow_store(loader: &Loader) -> Vec<Script> {
     let us = loader.step_us() - 1000;
     loader.processes(|worker, number, step| {
@@ -216,7 +216,7 @@ fn handed_over(work: impl Fn(&mut Script, u64)) -> Vec<Script> {
 const PIPE: &str = "<pipe 71>";
 const CONNECTION: &str = "<tcp 10.0.0.1:5000 10.0.0.2:80>";
 
-/// Returns readers whose work is not calls on files.
+/// Returns readers whose work is not file calls.
 fn causes() -> Vec<Scenario> {
     let sleeping = handed_over(|reader, step| {
         reader.call(Op::NANOSLEEP, "", if step == 0 { 79_000 } else { 99_000 }, (0, 0, 0));

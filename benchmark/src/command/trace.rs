@@ -724,9 +724,9 @@ const UNSEEN: &[(&str, &str)] = &[
     ),
     (
         "static programs, Go programs",
-        "no library can be preloaded; programs that they start are traced; --ptrace-static records their calls on files",
+        "no library can be preloaded; programs that they start are traced; --ptrace-static records their file calls",
     ),
-    ("waits of programs recorded by ptrace", "only their calls on files, descriptors and processes are events"),
+    ("waits of programs recorded by ptrace", "only their file calls, descriptors and processes are events"),
     ("programs for other architectures", "they run without the library, and so do the programs that they start"),
     (
         "some io_uring requests",
@@ -766,7 +766,7 @@ const UNSEEN: &[(&str, &str)] = &[
     ),
     (
         "calls of a static HDF5",
-        "only a separate libhdf5 (1.10 to 2.x) has calls that can be hooked; its calls on files are recorded",
+        "only a separate libhdf5 (1.10 to 2.x) has calls that can be hooked; its file calls are recorded",
     ),
     (
         "programs started under a seccomp filter",

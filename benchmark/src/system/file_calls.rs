@@ -1,4 +1,4 @@
-//! Calls on files and sockets that the standard library lacks.
+//! File calls and sockets that the standard library lacks.
 
 use std::fs::File;
 use std::io::{self, Read};

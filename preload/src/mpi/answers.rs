@@ -1,4 +1,4 @@
-//! What is recorded after a call of MPI: the file, bytes and positions of calls on files, and the bytes and ranks of
+//! What is recorded after a call of MPI: the file, bytes and positions of file calls, and the bytes and ranks of
 //! calls in which ranks communicate.
 
 use std::ffi::{c_char, c_int};

@@ -28,10 +28,10 @@ pub enum Layer {
     Object,
     /// Messages between processes, on this host and others: sockets, and the objects created for them.
     Net,
-    /// Calls of the HDF5 library. The calls on files that it makes are recorded too, inside them, so these never count
+    /// Calls of the HDF5 library. The file calls that it makes are recorded too, inside them, so these never count
     /// as I/O on files.
     Hdf5,
-    /// Calls of MPI-IO: like calls of HDF5, they contain the calls on files that the library makes.
+    /// Calls of MPI-IO: like calls of HDF5, they contain the file calls that the library makes.
     Mpi,
     /// Calls of CUDA and HIP in which the host waits for a device. They move no data of files.
     Device,
@@ -139,7 +139,7 @@ impl Layer {
         matches!(self, Layer::Object) || self.is_library()
     }
 
-    /// Returns `true` if calls of this layer contain calls on files, which are recorded too.
+    /// Returns `true` if calls of this layer contain file calls, which are recorded too.
     pub const fn is_library(self) -> bool {
         matches!(self, Layer::Hdf5 | Layer::Mpi)
     }

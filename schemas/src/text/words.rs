@@ -1,4 +1,5 @@
-//! Suggestions for mistyped words. Nothing is allocated, because a traced process uses them, too.
+//! Suggestions for mistyped words, which allocate nothing because a traced process uses them, too; and the system's
+//! words for an error.
 
 /// Longer words are compared by their first letters.
 const LENGTH_MAX: usize = 63;
@@ -28,9 +29,39 @@ pub fn edits(left: &str, right: &str) -> usize {
     row[right.len()]
 }
 
+/// Returns a message without the numbers that Rust adds to the system's words: `No such file or directory (os error 2)`.
+pub fn without_error_numbers(message: &str) -> String {
+    const OPENING: &str = " (os error ";
+    let mut out = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some((before, after)) = rest.split_once(OPENING) {
+        out.push_str(before);
+        match after.split_once(')') {
+            Some((number, after)) if number.parse::<i32>().is_ok() => rest = after,
+            _ => {
+                out.push_str(OPENING);
+                rest = after;
+            }
+        }
+    }
+    out + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_errors_are_left_out() {
+        let error = std::io::Error::from_raw_os_error(2);
+        assert_eq!(
+            without_error_numbers(&format!("cannot read x: {error}; pass y")),
+            "cannot read x: No such file or directory; pass y"
+        );
+        for kept in ["a (os error of mine)", "a (os error 2", ""] {
+            assert_eq!(without_error_numbers(kept), kept);
+        }
+    }
 
     #[test]
     fn typos_are_few_edits_away() {

@@ -229,7 +229,7 @@ def read_20_decode_5():
     return train(Loader(samples(SLOW, decode=0.005, number=1), 80, workers=1), 0.017)
 
 
-@job("cpu", FAST, says=("CPU time in calls on files",), never=("decoding",))
+@job("cpu", FAST, says=("CPU time in file calls",), never=("decoding",))
 def reads_of_8_bytes():
     """1 worker reads files of 64 KiB in pieces of 8 bytes, from memory | CPU time, and nothing to decode"""
     return train(Loader(bytewise(FAST), 60, workers=1), 0.005)

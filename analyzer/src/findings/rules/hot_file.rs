@@ -50,7 +50,7 @@ fn judge(case: &Case) -> Judgement {
             case.at_least("slope", Some(of_time / of_calls.max(f64::EPSILON))),
         ],
         says: format!(
-            "{} of the time in calls on files is spent on {}, in {} of the calls",
+            "{} of the time in file calls is spent on {}, in {} of the calls",
             Unit::Share.text(of_time),
             hot.map_or("one file", |file| file.path.as_str()),
             Unit::Share.text(of_calls)

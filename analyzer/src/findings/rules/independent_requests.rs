@@ -61,7 +61,7 @@ fn mean(row: &MpiFileUse) -> f64 {
 fn evidence(row: &MpiFileUse) -> String {
     let below = &row.count;
     format!(
-        "{}: {} reads and {} writes of {} ranks take {}, {} of it in {} calls on files",
+        "{}: {} reads and {} writes of {} ranks take {}, {} of it in {} file calls",
         row.file,
         grouped(below.reads.calls),
         grouped(below.writes.calls),

@@ -105,7 +105,7 @@ fn by_causes(case: &Case, causes: &Parts) -> Judgement {
             of(Part::NoCpu),
             of(Part::Gil)
         ),
-        evidence: vec![format!("calls on files and page faults: {} of the wait", Unit::Share.text(storage))],
+        evidence: vec![format!("file calls and page faults: {} of the wait", Unit::Share.text(storage))],
         remedy: Some(match most {
             Some(Part::Gil) => "use processes instead of threads, or a library that releases the interpreter lock",
             // Cheaper samples do not give CPUs back that others use.

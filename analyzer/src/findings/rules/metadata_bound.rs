@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Metadata,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "open, close, stat and list calls take 30 % or more of the time in calls on files",
+    asks: "open, close, stat and list calls take 30 % or more of the time in file calls",
     silences: &[],
     silences_rules: &[],
     remedy: "pack samples into shards (tar, TFRecord, HDF5, Parquet), keep files open, use fewer and larger files",
@@ -32,7 +32,7 @@ fn judge(case: &Case) -> Judgement {
     Judgement {
         measures: vec![case.calls(asking.count), case.at_least("share", share)],
         says: format!(
-            "{} of the time in calls on files is spent in open, close, stat and list calls",
+            "{} of the time in file calls is spent in open, close, stat and list calls",
             Unit::Share.text(share.unwrap_or(0.0))
         ),
         worth: Some(case.shared_out(asking.time_ns)),

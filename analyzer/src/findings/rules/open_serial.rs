@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Metadata,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "open, stat and close calls take 30 % or more of the time in calls on files, with fewer than 1.5 of those \
+    asks: "open, stat and close calls take 30 % or more of the time in file calls, with fewer than 1.5 of those \
         in flight at once",
     silences: &[],
     silences_rules: &[],
@@ -37,14 +37,14 @@ fn judge(case: &Case) -> Judgement {
             case.below("in-flight", in_flight),
         ],
         says: format!(
-            "{} of the time in calls on files is spent in open, stat and close calls, with {:.1} calls in flight at \
+            "{} of the time in file calls is spent in open, stat and close calls, with {:.1} calls in flight at \
              once",
             Unit::Share.text(share.unwrap_or(0.0)),
             in_flight.unwrap_or(0.0)
         ),
         worth: Some(case.shared_out(opening.time_ns * (1.0 - 1.0 / AHEAD))),
         evidence: opening.rows,
-        decide: "record calls on files: dlio trace",
+        decide: "record file calls: dlio trace",
         ..Judgement::default()
     }
 }

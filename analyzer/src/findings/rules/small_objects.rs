@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "GETs of less than 1 MiB on average take half of the time in calls on files, and half of that is fixed cost \
+    asks: "GETs of less than 1 MiB on average take half of the time in file calls, and half of that is fixed cost \
         per call",
     silences: &[],
     silences_rules: &["small-reads"],

@@ -52,7 +52,7 @@ fn judge(case: &Case) -> Judgement {
     }
 }
 
-/// Reads of about one size that take more than half of the time in calls on files.
+/// Reads of about one size that take more than half of the time in file calls.
 struct Reads {
     median_ns: f64,
     moved: Moved,

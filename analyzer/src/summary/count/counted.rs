@@ -270,7 +270,7 @@ pub struct ProcessCount {
     pub aggregated: u64,
     pub first_ts: i64,
     pub last_ts: i64,
-    /// Time of calls on files, summed by class.
+    /// Time of file calls, summed by class.
     pub(in crate::summary) time_ns: [u64; CLASSES],
     /// Time of compute spans, summed.
     pub compute_ns: u64,

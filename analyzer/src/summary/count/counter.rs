@@ -401,7 +401,7 @@ impl Counter<'_> {
         }
     }
 
-    /// Counts calls of libraries, and the calls on files inside them, by data set. Returns `true` for a call of a
+    /// Counts calls of libraries, and the file calls inside them, by data set. Returns `true` for a call of a
     /// library, which counts as nothing else.
     #[inline(always)]
     fn is_of_library(&mut self, batch: &Batch, i: usize, (traits, is_stored): (KindTraits, bool)) -> bool {

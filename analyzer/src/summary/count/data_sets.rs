@@ -1,5 +1,5 @@
 //! Calls of libraries above the file system: the requests for each data set of HDF5 and each file of MPI-IO, and the
-//! calls on files inside them. Both libraries have separate counts, because HDF5 may use MPI-IO.
+//! file calls inside them. Both libraries have separate counts, because HDF5 may use MPI-IO.
 //!
 //! Such a call is an event that ends after the calls inside it. A thread's calls inside a span are kept until a call of
 //! a library claims them, or nothing can. A call that began before the part of the trace that is read at once claims
@@ -37,7 +37,7 @@ impl Moves {
     }
 }
 
-/// The requests to a library for one data set, and the calls on files that it made for them.
+/// The requests to a library for one data set, and the file calls that it made for them.
 #[derive(Clone, Default, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DataSetCount {
     pub opens: u64,
@@ -218,7 +218,7 @@ impl DataSets {
         }
     }
 
-    /// Lets calls of libraries claim the calls on files that were read in other parts.
+    /// Lets calls of libraries claim the file calls that were read in other parts.
     pub fn finish(&mut self) {
         for ((proc, _), Loose { mut calls, mut claims }) in std::mem::take(&mut self.loose) {
             calls.sort_by_key(|call| call.ts);

@@ -94,7 +94,7 @@ impl KindTraits {
         self.span && self.device.is_none() && does
     }
 
-    /// Returns `true` if a call on a stored object counts among the calls on files. Waits have a separate row there.
+    /// Returns `true` if a call on a stored object counts among the file calls. Waits have a separate row there.
     #[inline(always)]
     pub(in crate::summary) fn is_on_file(&self, is_stored: bool) -> bool {
         self.waits || is_stored && !self.net && self.library.is_none()
@@ -184,7 +184,7 @@ fn step_of(kind: &Kind) -> Option<StepKind> {
 /// The span in which the benchmark generates the data set that it then reads.
 pub const GENERATE: &str = "generate";
 
-/// Libraries whose calls contain calls on files.
+/// Libraries whose calls contain file calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Library {
     Hdf5,
@@ -200,7 +200,7 @@ fn library_of(kind: &Kind) -> Option<Library> {
     }
 }
 
-/// Returns `true` for a call of a library that makes calls on files.
+/// Returns `true` for a call of a library that makes file calls.
 pub fn is_library_call(kind: &Kind) -> bool {
     library_of(kind).is_some()
 }
@@ -221,7 +221,7 @@ fn mode_of(kind: &Kind) -> &'static str {
 }
 
 /// Returns `true` for calls that count as I/O: reads, writes, syncs and metadata calls. Calls of libraries do not count,
-/// because their calls on files are recorded too.
+/// because their file calls are recorded too.
 pub fn is_io(kind: &Kind) -> bool {
     does_io(kind) && !is_library_call(kind)
 }

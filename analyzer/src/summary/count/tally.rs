@@ -170,7 +170,7 @@ impl TallyMerger<'_> {
     fn row(&mut self, row: &KindRow, proc: u32, process: &mut ProcessCount) {
         let kind = &self.kinds[row.kind as usize];
         let counts = &row.row;
-        // Calls on sockets are not I/O on files, and those of libraries make calls on files that are counted.
+        // Calls on sockets are not I/O on files, and those of libraries make file calls that are counted.
         let is_net = kind.origin == Origin::Call && *kind.cat == *Layer::Net.name() || is_library_call(kind);
         let (read, written) = directions(kind.class, if is_net { 0 } else { counts.bytes });
         lengthen(&mut self.counted.kinds, 2 * self.kinds.len());

@@ -153,7 +153,7 @@ pub struct Access {
     pub sizes: Vec<[SizeBin; SIZE_BINS]>,
     /// For reads and writes by band, for metadata, for syncs.
     pub latency: Vec<Histogram>,
-    /// Calls on files that failed, by row and error number; zero if unknown.
+    /// File calls that failed, by row and error number; zero if unknown.
     pub failures: HashMap<(u32, i32), Failures>,
     /// Reads and writes of passes that started in another batch. They are joined before they are sent.
     #[serde(skip)]

@@ -28,7 +28,7 @@ pub enum Track {
     Compute,
     /// Spans of checkpoints.
     Save,
-    /// Calls on files.
+    /// File calls.
     Io,
     /// Calls that block: for a message on a pipe or socket, for a lock, for a child.
     Idle,
@@ -40,7 +40,7 @@ pub enum Track {
     Take,
     /// Waits in which the program finds that there is no next batch; they are also in `Wait`.
     Vain,
-    /// Calls on files that write and synchronize, and those that open, close or stat files that are only written.
+    /// File calls that write and synchronize, and those that open, close or stat files that are only written.
     Put,
     /// Calls that block, except on sockets.
     Piped,
@@ -188,7 +188,7 @@ impl LaneMeasure {
 /// Activity of a training thread from its first compute or wait span to its last, outside these spans.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Own {
-    /// Time in calls on files that read, or that request metadata of files that are read, outside checkpoints.
+    /// Time in file calls that read, or that request metadata of files that are read, outside checkpoints.
     pub read: i64,
     /// Time in calls that write and synchronize.
     pub put: i64,

@@ -52,7 +52,7 @@ impl Section for AccessPatterns {
     type Values = Vec<AccessUse>;
 
     const MEANING: &'static str = "\
-        Access patterns: calls on files that moved bytes, by layer. A pass is the sequence of reads (or writes) of \
+        Access patterns: file calls that moved bytes, by layer. A pass is the sequence of reads (or writes) of \
         one thread between opening and closing a file. First: the first call of a pass. Consecutive: begins where the \
         previous call ended. Forward: begins after that position. Repeated: begins where the previous call began. Backward: \
         begins anywhere else before the end of the previous call. Unknown: the trace does not contain the position. \

@@ -52,12 +52,12 @@ pub fn sentences(parts: &Parts, reads_itself: bool, shortage: Option<&Shortage>)
 /// Returns the name of a cause in a list.
 pub(super) fn label(part: Part, reads_itself: bool) -> &'static str {
     match part {
-        Part::Storage => "storage (calls on files)",
+        Part::Storage => "storage (file calls)",
         Part::PageFaults => "storage (page faults in mapped files)",
         Part::Network => "network",
         Part::Cpu if reads_itself => "CPU time of the loader",
         Part::Cpu => "CPU time spent on batches",
-        Part::FileCalls => "CPU time in calls on files",
+        Part::FileCalls => "CPU time in file calls",
         Part::NoCpu => "no free CPU",
         Part::Gil => "Python's interpreter lock (GIL)",
         Part::Lock => "locks",
@@ -101,7 +101,7 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
         ),
         Part::Cpu => "CPU work on batches was the largest part of the wait.".into(),
         Part::FileCalls => {
-            "Calls on files used the CPU: they copied from the page cache, or there were very many. Faster storage would not help.".into()
+            "File calls used the CPU: they copied from the page cache, or there were very many. Faster storage would not help.".into()
         }
         Part::NoCpu if reads_itself => "The thread that takes batches was ready to run, but no CPU was free.".into(),
         Part::NoCpu => "Readers were ready to run, but no CPU was free.".into(),

@@ -1,4 +1,4 @@
-//! Failed calls on files, by error.
+//! Failed file calls, by error.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ impl Section for Failures {
     type Values = Vec<FailureUse>;
 
     const MEANING: &'static str = "\
-        Failures: calls on files that failed, by function and error, with the file of the first one. A missing file \
+        Failures: file calls that failed, by function and error, with the file of the first one. A missing file \
         can be a normal result: programs search for files in several places.";
     const FIELDS: &'static str = "\
         a list, by `name`, `cat` and `errno` (`null`: the error number is unknown): `class`, `error` (such as \

@@ -38,7 +38,7 @@ impl Section for Functions {
     type Values = Vec<Function>;
 
     const MEANING: &'static str = "\
-        Metrics by function: one row per function, for calls on files and calls without a file. Calls on pipes, \
+        Metrics by function: one row per function, for file calls and calls without a file. Calls on pipes, \
         sockets and terminals, and calls that wait, are listed under Calls not on files. Times are per call. Count, \
         sum, minimum, mean and maximum are exact. Quantiles of time are exact up to two million events and with \
         --exact, which reads the trace twice; otherwise they are within 0.4 %, in summary mode within 6.3 %. ~ marks \

@@ -55,11 +55,11 @@ impl Section for Hdf5 {
         thread, and their bytes. Read per requested byte: 1 for data that is stored unchanged, less if it is \
         compressed or was in the library's cache, more if whole chunks are read for a part of them. Time is that of \
         the library's calls, which includes the calls below; it is not part of any other section. A row without a \
-        data set represents calls on files, groups and attributes.";
+        data set represents file calls, groups and attributes.";
     const FIELDS: &'static str = "\
-        a list of the 100 rows with the most time: `file`, `data_set` (with `#` instead of digits; empty for calls on \
-        files, groups and attributes), `files`, `opens`, `failed`, `reads` and `writes` (requests: `calls`, `bytes` in \
-        memory), `time_ns` (of all requests), `read_ns`, `open_ns`, `reads_below` and `writes_below` (calls on files inside the \
+        a list of the 100 rows with the most time: `file`, `data_set` (with `#` instead of digits; empty for file \
+        calls, groups and attributes), `files`, `opens`, `failed`, `reads` and `writes` (requests: `calls`, `bytes` in \
+        memory), `time_ns` (of all requests), `read_ns`, `open_ns`, `reads_below` and `writes_below` (file calls inside the \
         requests: `calls`, `bytes`), `below_ns` (of these calls), `shape`, `chunk`, `chunk_bytes` and `filters` of one of the data sets (empty or \
         zero if unknown or none)";
 

@@ -79,7 +79,7 @@ pub enum Bottleneck {
     /// Readers read a named pipe.
     PipeBound,
     PreprocessingBound,
-    /// Calls on files use the CPU of the readers: they are served from memory.
+    /// File calls use the CPU of the readers: they are served from memory.
     FileCallBound,
     TransferBound,
     SamplingBound,

@@ -32,7 +32,7 @@ pub struct Row {
     pub of: u64,
     /// Index of its first column; columns before and after its range are zero.
     pub first: u64,
-    /// Per column from there: bytes read and written, time of calls on files, metadata calls.
+    /// Per column from there: bytes read and written, time of file calls, metadata calls.
     pub bytes: Vec<u64>,
     pub io_ns: Vec<u64>,
     pub metadata: Vec<u64>,
@@ -46,8 +46,8 @@ impl Section for HeatMap {
 
     const MEANING: &'static str = "\
         Heat map: bytes read and written by each rank (by each process, if no launcher assigned ranks) in at most 200 \
-        columns of equal width, with the time in calls on files, summed over threads, and the metadata calls. More \
-        than 256 rows are merged into groups of neighbors. Processes without calls on files are left out.";
+        columns of equal width, with the time in file calls, summed over threads, and the metadata calls. More \
+        than 256 rows are merged into groups of neighbors. Processes without file calls are left out.";
     const FIELDS: &'static str = "\
         `start_ts`, `column_ns`, `columns`, `by` (`rank` or `process`) and `rows`, a list: `name`, `of` (how many \
         ranks or processes the row contains), `first` (its first column), and by column from `first`: `bytes`, \

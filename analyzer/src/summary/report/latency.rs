@@ -30,7 +30,7 @@ impl Section for Latency {
     type Values = Vec<LatencyUse>;
 
     const MEANING: &'static str = "\
-        Latency: times of single calls on files, by class, and for reads and writes by the bytes they moved. Calls \
+        Latency: times of single file calls, by class, and for reads and writes by the bytes they moved. Calls \
         that moved no bytes are separate; failed calls are left out. Quantiles are within 0.4 %; minimum, mean and \
         maximum are exact.";
     const FIELDS: &'static str = "\

@@ -1,4 +1,4 @@
-//! The named pipe that readers read, if that explains their time in calls on files, and its writer.
+//! The named pipe that readers read, if that explains their time in file calls, and its writer.
 
 use super::Summary;
 use super::processes::ProcessUse;
@@ -9,10 +9,10 @@ use crate::summary::figures::pattern::pattern;
 /// The Linux number of ESPIPE, the error of a call that sets the position in a pipe.
 const ESPIPE: i32 = 29;
 
-/// The pipes take this share of the time in calls on files.
+/// The pipes take this share of the time in file calls.
 const MOST: f64 = 0.5;
 
-/// Returns a named pipe if it and those with similar names took most of the time in calls on files. Programs that open a file
+/// Returns a named pipe if it and those with similar names took most of the time in file calls. Programs that open a file
 /// set its position, which fails for a pipe.
 pub fn named_pipe(summary: &Summary) -> Option<&str> {
     let all: u64 = summary.patterns.iter().map(|row| row.use_.time_ns).sum();
@@ -25,7 +25,7 @@ pub fn named_pipe(summary: &Summary) -> Option<&str> {
     of_pipes.filter_map(|failure| failure.file.as_deref()).find(is_most)
 }
 
-/// Returns the file that took most of the time in calls on files, if processes write it and others read no more than that: a
+/// Returns the file that took most of the time in file calls, if processes write it and others read no more than that: a
 /// named pipe, or a file of results.
 fn handed_over(summary: &Summary) -> Option<&SharedFile> {
     let all: u64 = summary.patterns.iter().map(|row| row.use_.time_ns).sum();

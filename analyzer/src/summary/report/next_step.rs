@@ -219,7 +219,7 @@ impl Bottleneck {
             }
             Bottleneck::PipeBound => "speed up the program at the other end of the pipe, or do without the pipe",
             Bottleneck::FileCallBound => {
-                "make fewer and larger calls on files: read whole files or records at once, or map them; do not stat or list per sample"
+                "make fewer and larger file calls: read whole files or records at once, or map them; do not stat or list per sample"
             }
             Bottleneck::PreprocessingBound => "preprocess ahead of time, or add readers if CPUs are idle",
             Bottleneck::SamplingBound => {
@@ -524,7 +524,7 @@ const READS: [&str; 30] = [
     "temp-on-shared",
 ];
 
-/// Rules about the number of calls on files, and of bytes: those that matter for files in memory, too.
+/// Rules about the number of file calls, and of bytes: those that matter for files in memory, too.
 const CALLS: [&str; 10] = [
     "small-reads",
     "tiny-stdio",

@@ -188,7 +188,7 @@ pub(super) fn reads_itself(summary: &Summary) -> Option<String> {
     let cause = match (source(summary), read_from_cache(summary)) {
         (Some((text, _)), _) => text,
         (None, Some(text)) => format!("and {text}"),
-        (None, None) => "in calls on files".into(),
+        (None, None) => "in file calls".into(),
     };
     let facts = format!(
         "{name} reads its data in its main thread, like a loader without workers (num_workers=0): reads took {spent} \

@@ -217,7 +217,7 @@ impl ProcessUse {
 }
 
 impl Work {
-    /// Returns the total time of calls on files.
+    /// Returns the total time of file calls.
     pub fn io_ns(&self) -> u64 {
         self.read_ns + self.write_ns + self.metadata_ns + self.sync_ns
     }

@@ -215,7 +215,7 @@ fn functions(summary: &Summary, width: usize, rows: usize, out: &mut String) {
     if calls.is_empty() {
         return;
     }
-    heading(if summary.tally.is_some() { "Calls on files, pipes and sockets" } else { "Calls on files" }, out);
+    heading(if summary.tally.is_some() { "Calls on files, pipes and sockets" } else { "File calls" }, out);
     let mut grid = Grid::new(&["<", "count", "failed", "time", "median", "moved"]);
     for function in calls.iter().take(rows) {
         let failed = if function.failed == 0 { "-".into() } else { grouped(function.failed) };

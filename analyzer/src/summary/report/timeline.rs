@@ -25,9 +25,9 @@ pub struct Timeline {
     pub column_ns: i64,
     pub bytes_read: Vec<u64>,
     pub bytes_written: Vec<u64>,
-    /// Calls on files.
+    /// File calls.
     pub calls: Vec<u64>,
-    /// Time of calls on files, summed over threads.
+    /// Time of file calls, summed over threads.
     pub io_ns: Vec<u64>,
     /// Time with at least one call on a file in progress.
     pub busy_ns: Vec<u64>,

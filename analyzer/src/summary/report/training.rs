@@ -23,7 +23,7 @@ impl Section for Training {
         training and while nothing computes. Readers: threads that read files in the trainer's process or in its \
         descendants; their activity is not the trainer's waiting. Starting, in I/O, other work: the wait, divided in \
         proportion to the time that readers, while their trainer waited, were starting (until they took the task of \
-        their first batch), in calls on files, and busy with other work. A waiting reader does not count. Every wait \
+        their first batch), in file calls, and busy with other work. A waiting reader does not count. Every wait \
         includes starting; other work of readers is judged without it. Inferred: without spans, a trainer is a process \
         that takes messages on pipes or sockets from readers of its own program, and works for 1 ms or more after at \
         least one in four of them (or for half of its time). A parent that only collects the results of its pool is \

@@ -164,7 +164,7 @@ pub(super) struct Waits<'a> {
     of_slowest: bool,
     /// The reason why no CPU was free, if readers waited for one.
     pub(super) shortage: Option<Shortage>,
-    /// The named pipe in which readers spent most of their time in calls on files.
+    /// The named pipe in which readers spent most of their time in file calls.
     pub(super) pipe: Option<String>,
     /// The GPUs of these trainers, if they were timed.
     pub(super) gpus: Option<Gpus>,
@@ -559,10 +559,10 @@ impl Waits<'_> {
         let why = match io as f64 / waited.max(1) as f64 {
             part if part >= STORAGE => "storage was the bottleneck",
             part if part < NO_STORAGE => {
-                "most of it was outside calls on files, where this trace cannot distinguish preprocessing from page faults, sleep \
+                "most of it was outside file calls, where this trace cannot distinguish preprocessing from page faults, sleep \
                  or waiting for a CPU"
             }
-            _ => "both calls on files and work outside them took part",
+            _ => "both file calls and work outside them took part",
         };
         let (io, elsewhere) = (self.mean(io), self.mean(elsewhere));
         let wait =
@@ -758,7 +758,7 @@ fn remote_ends(summary: &Summary) -> Option<String> {
 /// Replaces storage by the named pipe that readers read.
 fn name_pipe(sentences: &mut [String], pipe: &str) {
     for sentence in sentences {
-        *sentence = sentence.replacen("storage (calls on files)", "reads of a named pipe", 1);
+        *sentence = sentence.replacen("storage (file calls)", "reads of a named pipe", 1);
         if sentence == super::causes::STORAGE {
             *sentence = format!("Readers waited for the program that writes {pipe}.");
         }
@@ -922,10 +922,10 @@ fn hidden(spent: &Time) -> &'static str {
 /// How to record spans in compiled programs.
 const RECORD_SPANS_IN_C: &str = "Spans show it: record them with dliotrace.h (C) or the crate dlio-tracer (Rust).";
 
-/// Below this share of the run, calls on files are not worth a sentence.
+/// Below this share of the run, file calls are not worth a sentence.
 const LITTLE_IO: f64 = 0.05;
 
-/// Returns the sentence on the call on files that took most time, unless a training spent little time in such calls.
+/// Returns the sentence on the file call that took most time, unless a training spent little time in such calls.
 fn costliest_call(summary: &Summary) -> Option<String> {
     let io_ns = summary.time.io_ns.filter(|_| !summary.training.is_empty()).unwrap_or(i64::MAX);
     if (io_ns as f64) < LITTLE_IO * summary.time.total_ns as f64 {
@@ -935,9 +935,9 @@ fn costliest_call(summary: &Summary) -> Option<String> {
     let all: u64 = calls().map(|function| function.time_ns).sum();
     let first = calls().next().filter(|_| summary.knows_times())?;
     // Counts by file and function do not distinguish pipes from files without recorded names.
-    let among = if summary.tally.is_some() { "files, pipes and sockets together" } else { "files" };
+    let among = if summary.tally.is_some() { "calls on files, pipes and sockets together" } else { "file calls" };
     Some(format!(
-        "{} took {} of the time in calls on {among} ({}).",
+        "{} took {} of the time in {among} ({}).",
         first.named(&summary.functions),
         share(first.time_ns as i64, all as i64),
         match first.count {

@@ -144,7 +144,7 @@ impl WaitedFor {
         2 * self.causes.get(Part::Sleep) > self.causes.sum()
     }
 
-    /// Returns its work in the meantime, such as `spent 56 % of that time in calls on files, 38 % on the CPU`. `None` if
+    /// Returns its work in the meantime, such as `spent 56 % of that time in file calls, 38 % on the CPU`. `None` if
     /// that is unknown.
     pub fn work(&self) -> Option<String> {
         let whole = self.causes.sum();
@@ -163,11 +163,11 @@ impl WaitedFor {
 /// Returns the activity of a thread that others wait for.
 fn doing(part: Part) -> &'static str {
     match part {
-        Part::Storage => "in calls on files",
+        Part::Storage => "in file calls",
         Part::PageFaults => "in page faults of mapped files",
         Part::Network => "waiting for the network",
         Part::Cpu => "on the CPU",
-        Part::FileCalls => "on the CPU in calls on files",
+        Part::FileCalls => "on the CPU in file calls",
         Part::NoCpu => "waiting for a CPU",
         Part::Gil => "waiting for the interpreter lock",
         Part::Lock => "waiting for locks",

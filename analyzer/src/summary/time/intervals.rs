@@ -16,7 +16,7 @@ pub enum Set {
     Compute,
     /// Spans that the program names reading, writing or a checkpoint.
     AppIo,
-    /// Calls on files.
+    /// File calls.
     Io,
     /// Spans in which a program waits for its next batch.
     Wait,

@@ -16,9 +16,9 @@ use super::intervals::Interval;
 pub enum Sum {
     Read,
     Written,
-    /// Calls on files, counted at their end.
+    /// File calls, counted at their end.
     Calls,
-    /// Time of calls on files, summed.
+    /// Time of file calls, summed.
     Io,
     /// Metadata calls.
     Metadata,

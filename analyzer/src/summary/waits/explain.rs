@@ -259,7 +259,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
         self.by_pace_since(start, end, act)
     }
 
-    /// Returns what programs did in calls on files and in page faults while the thread that had started them waited for their ends,
+    /// Returns what programs did in file calls and in page faults while the thread that had started them waited for their ends,
     /// less the same time of its wait.
     fn work_of_programs(&self, thread: usize, from: i64, to: i64) -> Parts {
         let (family, own) = (self.family, &self.family.threads[thread]);

@@ -14,9 +14,9 @@ pub enum Part {
     PageFaults,
     /// Calls on network sockets, and name lookups.
     Network,
-    /// CPU time of the thread that made the batch, outside calls on files.
+    /// CPU time of the thread that made the batch, outside file calls.
     Cpu,
-    /// CPU time in calls on files, which were served from memory.
+    /// CPU time in file calls, which were served from memory.
     FileCalls,
     /// Ready to run, but no CPU was free.
     NoCpu,

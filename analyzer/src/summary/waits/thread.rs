@@ -452,7 +452,7 @@ impl Window {
         }
     }
 
-    /// Returns the composition of the time outside calls, and of the time in calls on files. Time off the CPU is assigned
+    /// Returns the composition of the time outside calls, and of the time in file calls. Time off the CPU is assigned
     /// to the calls first; what remains used the CPU, or waited for one, inside and outside calls alike.
     fn shares(&self, outside: i64, calls: i64) -> (Parts, Parts) {
         let cpu = self.cpu.clamp(0, outside + calls);

@@ -14,7 +14,7 @@ use super::records::{Number, Record, SIZES};
 use crate::catalog::Catalog;
 use crate::load::sources::tally::{Activity, KindRow, KindShape, Precision, ProcessTally};
 
-/// The counters of a module that count calls on files.
+/// The counters of a module that count file calls.
 struct Interface {
     module: &'static str,
     prefix: &'static str,
