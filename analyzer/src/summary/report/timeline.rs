@@ -64,7 +64,7 @@ impl Section for Timeline {
         its training. Latency: median and 99th percentile of the calls that end in a column, within 20 %.";
     const FIELDS: &'static str = "\
         `start_ts` and `column_ns` of columns of equal width, and by column `bytes_read`, `bytes_written`, `calls`, \
-        `io_ns` (summed over calls), `busy_ns` (at least one call on files active), `compute_ns` (at least one span \
+        `io_ns` (summed over calls), `busy_ns` (at least one file call active), `compute_ns` (at least one span \
         of compute; `null` if there are none), `waited_ns` and `checkpoint_ns` (summed over trainers; `null` if \
         unknown), `latency_p50_ns` and `latency_p99_ns` (of the calls that ended in it; 0 if none did); `waits` of \
         the four trainers that waited longest, each a list of groups of waits within a thousandth of the run \
