@@ -68,6 +68,13 @@ const PREPARING: i64 = 5;
 /// While readers prepare data, a trainer works for less than one part in this many of the time.
 const WAITING: i64 = 20;
 
+/// A reader sends this many messages at most before its first batch.
+const READY_MAX: usize = 2;
+
+/// A pause after such messages is not a step if it takes this long, and this many times the longest later pause.
+const READY_NS: i64 = 100_000_000;
+const PAUSES: i64 = 3;
+
 fn median(times: &[i64]) -> i64 {
     let mut times = times.to_vec();
     times.sort_unstable();
@@ -113,7 +120,8 @@ impl Trainer<'_, '_> {
         let delivers = |wait: &Wait| wait.acts.first().is_some_and(|act| is_reader(act.lane));
         let by_reader = |wait: &&Wait| readers.is_empty() || wait.maker.is_none_or(is_reader) || delivers(wait);
         let from = data().filter(by_reader).map(|wait| wait.start).chain(takes.iter().map(|take| take.start)).min()?;
-        let from = self.prepared_until(&data().collect::<Vec<_>>()).unwrap_or(from);
+        let prepared = self.prepared_until(&data().collect::<Vec<_>>());
+        let from = prepared.or_else(|| self.ready_until(data(), &takes, readers.len())).unwrap_or(from);
         let ends = data().filter(by_reader).map(|wait| wait.end).filter(|end| stops_are_waits || !stops.contains(end));
         let last = ends.chain(takes.iter().map(|take| take.end)).max()?;
         let works =
@@ -158,6 +166,48 @@ impl Trainer<'_, '_> {
             until = until.max(reader(wait).map_or(0, |reader| last[&reader]));
         }
         start
+    }
+
+    /// Returns the start of the training if readers were created, or said that they were ready, long before it: such messages
+    /// come through other objects than batches do, and the pause after them is longer than any step.
+    fn ready_until<'w>(&self, data: impl Iterator<Item = &'w Wait>, takes: &[Interval], readers: usize) -> Option<i64> {
+        let mut receipts: Vec<Interval> = data.map(|wait| Interval { start: wait.start, end: wait.end }).collect();
+        let beside = |take: &&Interval| {
+            let next = receipts.partition_point(|wait| wait.end <= take.start);
+            receipts.get(next).is_none_or(|wait| wait.start >= take.end)
+        };
+        let beside: Vec<Interval> = takes.iter().filter(beside).copied().collect();
+        receipts.extend(beside);
+        receipts.sort_unstable_by_key(|receipt| receipt.start);
+        let mut longest = 0;
+        let mut found = None;
+        for at in (1..receipts.len()).rev() {
+            let pause = receipts[at].start - receipts[at - 1].end;
+            let is_pause = pause >= READY_NS.max(PAUSES * longest) && at + WAITS_MIN <= receipts.len();
+            if is_pause && at <= READY_MAX * readers {
+                found = Some(at).filter(|&at| self.are_unlike(&receipts[..at], &receipts[at..]));
+                break;
+            }
+            longest = longest.max(pause);
+        }
+        found.map(|at| receipts[at].start)
+    }
+
+    /// Returns `true` if the objects of the first messages carried none of the others.
+    fn are_unlike(&self, first: &[Interval], others: &[Interval]) -> bool {
+        let objects = |receipts: &[Interval]| -> BTreeSet<u64> {
+            receipts.iter().flat_map(|receipt| self.objects_in(receipt)).collect()
+        };
+        objects(first).is_disjoint(&objects(others))
+    }
+
+    /// Returns the objects through which messages came in an interval.
+    fn objects_in(&self, receipt: &Interval) -> BTreeSet<u64> {
+        let steps = &self.family.threads[self.thread].steps;
+        let from = steps.partition_point(|step| step.end < receipt.start);
+        let within = steps[from..].iter().take_while(|step| step.end <= receipt.end);
+        let ids = within.filter(|step| step.kind != StepKind::Give).map(|step| step.object.id);
+        ids.filter(|object| *object != 0).collect()
     }
 
     /// Returns the waits, each with its kind and causes, and the ends of those for readers to exit.
@@ -433,7 +483,7 @@ impl Trainer<'_, '_> {
         let messages = from_readers.map(|step| Interval { start: step.start, end: step.end });
         let beside = readers.iter().filter(|reader| reader.proc == lane.proc);
         let threads = beside.filter_map(|reader| family.thread_of(*reader));
-        let made_room = threads.flat_map(|thread| self.woken_by_trainer(thread));
+        let made_room = threads.flat_map(|thread| self.made_room(thread));
         messages.chain(made_room.map(|at| Interval { start: at, end: at })).collect()
     }
 

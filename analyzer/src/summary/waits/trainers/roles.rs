@@ -162,16 +162,31 @@ impl Trainer<'_, '_> {
 
     /// Returns when the trainer woke a thread of its process that then read: for a request, or because it made room for
     /// output.
-    pub(super) fn woken_by_trainer(&self, thread: usize) -> Vec<i64> {
-        let other = &self.family.threads[thread];
-        let reads_after = |at: usize| {
-            let next =
-                (at + 1..other.steps.len()).find(|&next| other.is_starved(next)).unwrap_or(other.steps.len() - 1);
-            let reads = |step: usize| other.steps[step].storage > 0 || other.class[step] == Part::Network;
-            (at + 1..=next).any(reads)
-        };
+    pub(super) fn woken_to_read(&self, thread: usize) -> Vec<i64> {
+        self.woken_by_trainer(thread).filter(|(at, _)| self.reads_after(thread, *at)).map(|(_, woken)| woken).collect()
+    }
+
+    /// Returns when the trainer made room for the output of a reader, or sent a request to it: a reader may have its data in
+    /// memory by then. The last time, it may have been told to stop.
+    pub(super) fn made_room(&self, reader: usize) -> Vec<i64> {
+        let mut woken: Vec<(usize, i64)> = self.woken_by_trainer(reader).collect();
+        if woken.last().is_some_and(|(at, _)| !self.reads_after(reader, *at)) {
+            woken.pop();
+        }
+        woken.into_iter().map(|(_, woken)| woken).collect()
+    }
+
+    /// Returns the waits of a thread that the trainer ended, and when.
+    fn woken_by_trainer(&self, thread: usize) -> impl Iterator<Item = (usize, i64)> {
         let ends = self.family.starvation_ends(thread).filter(|(_, act)| act.thread == self.thread);
-        ends.filter(|(at, _)| reads_after(*at)).map(|(_, act)| act.at).collect()
+        ends.map(|(at, act)| (at, act.at))
+    }
+
+    /// Returns `true` if a thread reads between two waits for input.
+    fn reads_after(&self, thread: usize, at: usize) -> bool {
+        let other = &self.family.threads[thread];
+        let next = (at + 1..other.steps.len()).find(|&next| other.is_starved(next)).unwrap_or(other.steps.len() - 1);
+        (at + 1..=next).any(|step| other.steps[step].storage > 0 || other.class[step] == Part::Network)
     }
 
     /// Returns the makers that never read anything and release the trainer together with other threads, as at a barrier:
@@ -403,7 +418,7 @@ impl Trainer<'_, '_> {
             let fetched = other.fetched();
             fetched > 0 && fetched >= other.written_ns && !self.family.communicators.contains(&thread)
         });
-        let times = reads.map(|thread| (self.family.threads[thread].lane, self.woken_by_trainer(thread).len()));
+        let times = reads.map(|thread| (self.family.threads[thread].lane, self.woken_to_read(thread).len()));
         let woken: BTreeMap<LaneId, usize> = times.filter(|(_, times)| *times >= times_min).collect();
         // More sleeps than batches may be looks for a batch.
         let sleeps =
