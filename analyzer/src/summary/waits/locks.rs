@@ -27,6 +27,9 @@ const SWITCH_LATE_NS: i64 = 60_000_000;
 const SWITCH_GAP_NS: i64 = 100_000;
 const SWITCHES_MIN: u64 = 8;
 
+/// CPython keeps the condition of such waits 88 bytes after that of the interpreter lock.
+const SWITCH_BYTES: u64 = 256;
+
 /// Waits for one object of a process, and the threads that waited and woke.
 #[derive(Default)]
 struct MutualWaits {
@@ -77,11 +80,11 @@ impl Family<'_> {
                 .collect();
             thread.reclassify(&gil);
         }
-        self.find_interpreter_switches();
+        self.find_interpreter_switches(&locks);
     }
 
     /// Finds waits of threads that gave up the interpreter until another one has it: they request it again at once.
-    fn find_interpreter_switches(&mut self) {
+    fn find_interpreter_switches(&mut self, locks: &BTreeSet<(u32, u64)>) {
         let is_switch = |thread: &Thread, at: usize| {
             let wait = &thread.steps[at];
             let next = (at + 1..thread.steps.len()).find(|&next| thread.steps[next].kind != StepKind::Edge);
@@ -97,8 +100,15 @@ impl Family<'_> {
                 (*all, *before) = (*all + 1, *before + is_switch(thread, at) as u64);
             }
         }
-        let is_one = |[all, before]: &[u64; 2]| *all >= SWITCHES_MIN && 10 * before >= 9 * all;
-        waits.retain(|_, counts| is_one(counts));
+        // In one structure with the interpreter lock, few waits show it.
+        let is_beside = |&(proc, object): &(u32, u64)| {
+            locks.range((proc, object.saturating_sub(SWITCH_BYTES))..(proc, object)).next().is_some()
+        };
+        let is_one = |[all, before]: &[u64; 2], is_beside: bool| match is_beside {
+            true => 2 * before >= *all,
+            false => *all >= SWITCHES_MIN && 10 * before >= 9 * all,
+        };
+        waits.retain(|wait, counts| is_one(counts, is_beside(wait)));
         for thread in &mut self.threads {
             let is_its = |at: &usize| {
                 let step = &thread.steps[*at];

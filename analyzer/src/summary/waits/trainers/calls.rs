@@ -198,15 +198,17 @@ impl Trainer<'_, '_> {
         let objects = |receipts: &[Interval]| -> BTreeSet<u64> {
             receipts.iter().flat_map(|receipt| self.objects_in(receipt)).collect()
         };
-        objects(first).is_disjoint(&objects(others))
+        // Room that it made for the output of a thread is a batch taken.
+        first.iter().all(|receipt| receipt.start < receipt.end) && objects(first).is_disjoint(&objects(others))
     }
 
-    /// Returns the objects through which messages came in an interval.
+    /// Returns the objects through which messages came in an interval. Waits for the interpreter are no messages.
     fn objects_in(&self, receipt: &Interval) -> BTreeSet<u64> {
         let steps = &self.family.threads[self.thread].steps;
         let from = steps.partition_point(|step| step.end < receipt.start);
         let within = steps[from..].iter().take_while(|step| step.end <= receipt.end);
-        let ids = within.filter(|step| step.kind != StepKind::Give).map(|step| step.object.id);
+        let messages = within.filter(|step| !matches!(step.kind, StepKind::Give | StepKind::TimedWait));
+        let ids = messages.map(|step| step.object.id);
         ids.filter(|object| *object != 0).collect()
     }
 
@@ -281,7 +283,10 @@ impl Trainer<'_, '_> {
             WaitKind::Data | WaitKind::Unknown => false,
         });
         let own = own.filter(|wait| wait.start >= from && wait.end <= to).map(|wait| wait.end - wait.start);
-        2 * (self.family.threads[self.thread].worked(from, to) + own.sum::<i64>()) >= to - from
+        let thread = &self.family.threads[self.thread];
+        // On a busy host, a thread that works waits for a CPU.
+        let worked = thread.worked(from, to) + thread.composition(from, to).get(Part::NoCpu);
+        2 * (worked + own.sum::<i64>()) >= to - from
     }
 
     /// Returns the end of a long wait that had begun by a timestamp, and after which the program ended.
