@@ -1,7 +1,7 @@
 //! The program `dlio`: its verbs and their options. The work is done in the library.
 //!
-//! `dlio analyze`, `dlio top` and any unknown verb X run the program `dlio-X`. If it is started under the name
-//! `dlio_benchmark`, the program accepts DLIO's own arguments.
+//! `dlio analyze`, `dlio top` and any unknown verb X run the program `dlio-X`. If `dlio` is started under the name
+//! `dlio_benchmark`, it accepts DLIO's own arguments.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -327,8 +327,8 @@ fn main() -> ExitCode {
     ExitCode::from(code_of(outcome) as u8)
 }
 
-/// Parses the command line if the verb is `trace`, without building the options of all verbs, which takes longer than many
-/// traced commands run. Returns `None` for another verb, for `--help`, and for an error. The parser of all verbs then
+/// Parses the command line if the verb is `trace`, without building the options of all verbs, which would take longer than many
+/// traced commands do. Returns `None` for another verb, for `--help`, and for an error. The parser of all verbs then
 /// handles the command line.
 fn trace_options(arguments: &[OsString]) -> Option<trace::Options> {
     let words = arguments.get(1..).filter(|words| words.first().is_some_and(|verb| verb == "trace"))?;
@@ -343,7 +343,7 @@ fn parse_and_act(arguments: Vec<OsString>) -> Outcome<i32> {
 }
 
 /// Ends the program because of an error in its command line. If an option or verb belongs to another program, the message names
-/// the equivalent one of dlio.
+/// dlio's equivalent.
 fn refuse(mut error: clap::Error, typed: &[OsString]) -> ! {
     let words: Vec<String> = typed.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     if let Some(message) = foreign_options::message(&error, &words) {
@@ -365,7 +365,7 @@ fn refuse(mut error: clap::Error, typed: &[OsString]) -> ! {
     terminal::refuse(error, typed)
 }
 
-/// Rewrites `dlio --completions bash`, because dlio-analyze has this syntax.
+/// Rewrites `dlio --completions bash` to `dlio completions bash`, because users know the former syntax from dlio-analyze.
 fn plain(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if let Some(first) = arguments.get_mut(1).filter(|first| *first == "--completions") {
         *first = "completions".into();
@@ -373,7 +373,7 @@ fn plain(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if arguments.get(1).is_some_and(|verb| verb == "bench") { spelt_out(arguments, 2) } else { arguments }
 }
 
-/// Hydra's options that consist of one dash and two letters, which clap would parse as `-c`, and their equivalents here.
+/// Hydra's options with one dash and two letters, which clap would parse as `-c` with a value, and their equivalents in dlio.
 const TWO_LETTERS: [(&str, &str); 3] = [("-cd", "--config-dir"), ("-cp", "--config-dir"), ("-cn", "--config-name")];
 
 /// Replaces Hydra's two-letter options with their long forms.
@@ -401,7 +401,7 @@ fn code_of(outcome: Outcome<i32>) -> i32 {
 /// The verbs that other programs implement.
 const ELSEWHERE: [&str; 2] = ["analyze", "top"];
 
-/// Replaces this program by `dlio-X` if the first word X is not a verb implemented here and `dlio-X` exists.
+/// Replaces this program with `dlio-X` if the first word X is not a verb implemented here and `dlio-X` exists.
 fn run_other_program(arguments: &[OsString]) {
     let Some(word) = arguments.get(1).and_then(|word| word.to_str()) else { return };
     let ours = Dlio::command().get_subcommands().any(|verb| verb.get_name() == word) || word == "help";

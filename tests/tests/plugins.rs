@@ -9,7 +9,7 @@ use dlio_tests::imports::Imports;
 
 /// Directories of plug-ins, by crate; and files in them that others import for other reasons.
 const PLUGINS: &[(&str, &str, &[&str])] = &[
-    // Processes of Perfetto traces are exported again, and profiles of PyTorch are added to archives.
+    // Processes of Perfetto traces are exported again, and profiles from PyTorch are added to archives.
     ("analyzer", "load/formats", &["perfetto", "json_file"]),
     // A tar and a zip contain traces for Perfetto with equal names, and DFTracer's lines cost as much as Chrome's.
     ("analyzer", "viewer/forms", &["perfetto", "chrome", "bundle"]),

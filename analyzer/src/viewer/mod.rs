@@ -106,7 +106,7 @@ impl<'f> Export<'f> {
         self.waits = waits::placed(waits, catalog, &self.processes);
     }
 
-    /// Adds the profiles of torch.profiler among the files; returns why one cannot be placed on the timeline, or a note
+    /// Adds the profiles from torch.profiler among the files; returns why one cannot be placed on the timeline, or a note
     /// on them.
     pub fn add_profiles(&mut self, found: &InputFiles) -> Result<Option<String>, String> {
         self.profiles = profiles::open_all(found, &self.processes)?;

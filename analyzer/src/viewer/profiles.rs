@@ -72,7 +72,7 @@ impl Profile {
         let read = file_bytes::unpacked(path).and_then(|mut file| file.read_to_end(&mut text));
         read.map_err(|error| refused(format!("it cannot be read: {error}")))?;
         let (header, events_at) = profile_header(&text).ok_or_else(|| {
-            refused("it has no list traceEvents; only profiles of torch.profiler are supported".into())
+            refused("it has no list traceEvents; only profiles from torch.profiler are supported".into())
         })?;
         let zero_ns = header.zero_ns.ok_or_else(|| {
             refused(

@@ -2,7 +2,7 @@
 //!
 //! Each live thread has a segment of the process's ring file (drawn in `dlio_schemas::native::ring`): two halves of
 //! [`EVENTS_MAX`](dlio_schemas::native::columns::EVENTS_MAX) slots. The first thread starts with a small segment that
-//! has one half. When a half is full, the other half takes over, or the first half of a new, large segment. This
+//! has one half. When a half is full, the other half, or the first half of a new, large segment, takes over. This
 //! happens *before* the full half is encoded, so that a signal handler during the encoding finds free slots.
 
 use std::sync::atomic::{AtomicU32, Ordering::*, compiler_fence};
@@ -64,7 +64,7 @@ fn put_slowly(word: u64, start: u64, (file, fd): (u32, i32), a: i64, b: i64, ret
     unsafe { give_back_slot((*local()).thread) };
     // Counters are not events, so they cannot be lost.
     let lost = !record.is_counters() as u64;
-    // Kept immediately, or after a failed exec.
+    // The event is kept at once or, if the image is being closed for an exec, after that exec has failed.
     match put_once(&record) {
         Outcome::Kept => {}
         Outcome::Lost => header_page::count_lost(lost),
@@ -135,7 +135,8 @@ unsafe fn put_on_large_stack(line: *mut Local, record: &Record) -> Outcome {
     if phase::is_closed() { Outcome::Closed } else { Outcome::Lost }
 }
 
-/// Takes back slot numbers that were reserved beyond the end of a sealed half, so that its count is that of its slots.
+/// Gives back a slot number that was reserved beyond the end of a sealed half, so that the number of reserved slots does not
+/// exceed the number of slots.
 ///
 /// # Safety
 /// `thread` is null or the caller's own.
@@ -146,7 +147,7 @@ unsafe fn give_back_slot(thread: *mut Thread) {
         if !half.is_null() {
             let next = AtomicU32::from_ptr(&raw mut (*half).next);
             let number = next.load(Relaxed);
-            // Not if it was written in between and counts from zero again.
+            // Skip this if the half was written to the file in the meantime and its count started from zero again.
             if number > HALF_SEALED {
                 let _ = next.compare_exchange(number, number - 1, Relaxed, Relaxed);
             }
@@ -172,8 +173,8 @@ unsafe fn swap_halves(thread: *mut Thread) {
         }
         let other = next_half(thread, full);
         if blocks::is_forbidden() && taken(thread, other) > 0 {
-            // The older events remain. Numbers beyond the slots are taken back, long before they could look like a
-            // seal.
+            // The half keeps its older events. Its count is set back to the number of slots, long before it could reach the
+            // value that marks a sealed half.
             (*full).next = (*full).next & HALF_SEALED | (*thread).slots;
             (*thread).encoding.store(0, Release);
             return;
@@ -182,7 +183,8 @@ unsafe fn swap_halves(thread: *mut Thread) {
             empty(thread, (*thread).pending, true);
             (*thread).pending = std::ptr::null_mut();
         }
-        // The order matters, because the next half is never smaller. Skipped if the ring was taken away in the meantime.
+        // Switch the half first and set `slots` second: the next half is never smaller, so the old value is safe in between.
+        // `turn` does nothing if the ring was taken away in the meantime.
         Thread::turn(thread, full, other);
         compiler_fence(SeqCst);
         (*thread).slots = slots(thread, other);

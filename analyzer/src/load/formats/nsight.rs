@@ -1,16 +1,16 @@
 //! Reports of Nsight Systems: directories that `nsys export --type parquetdir` wrote, with a Parquet file per table.
 //!
 //! ```text
-//! TARGET_INFO_SESSION_START_TIME          the Unix time of zero
+//! TARGET_INFO_SESSION_START_TIME          the Unix time at which the report's clock is zero
 //! TARGET_INFO_SYSTEM_ENV                  the name of the host
 //! StringIds, ENUM_...                     texts by number
-//! CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY,    work of GPUs, as in a profile of PyTorch: each GPU of a process is a process,
-//!     _MEMSET, _GRAPH_TRACE               and its streams are threads
+//! CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY,    work of GPUs, shown as in a profile from PyTorch: each GPU of a process as a
+//!     _MEMSET, _GRAPH_TRACE               process, its streams as threads
 //! NVTX_EVENTS                             ranges and marks of threads
 //! ```
 //!
-//! Tables and columns have the names of the SQLite export, which NVIDIA documents. Next to a trace of the same run, the
-//! processes of both are the same, by their numbers and times.
+//! Tables and columns have the names of the SQLite export, which NVIDIA documents. If there is also a trace of the
+//! same run, its processes and those of the report are matched by process id and time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ use crate::load::sources::errors::Note;
 use crate::load::sources::source::{Format, Opening, Reader, Recognition, Source, Sources};
 use crate::unit::Unit;
 
-/// Its files are Parquet: their names distinguish them from this program's own.
+/// The files of a report are Parquet files; their names distinguish them from the Parquet files that dlio-analyze writes.
 pub const FORMAT: Format = Format {
     name: "Parquet directories of Nsight Systems",
     recognises: |_| Recognition::No,
@@ -70,7 +70,7 @@ const MARK: i64 = 34;
 const PUSHED: i64 = 59;
 const STARTED: i64 = 60;
 
-/// Numbers of processes and threads are 24 bits of a number that also contains the machine.
+/// The ids of processes and threads are 24 bits each of a number that also identifies the machine.
 const ID_BITS: u32 = 24;
 
 /// Rows read at a time.
@@ -82,7 +82,7 @@ const NO_START: &str = "TARGET_INFO_SESSION_START_TIME.parquet is missing next t
 const OTHER_RUN: &str = "it is a report of another run: at its times, none of its processes was traced under its number; pass the \
                          report of this run";
 
-/// Returns `true` for a table of a report that has events, by its name.
+/// Returns `true` if the name of the file is that of a table with events.
 pub fn is_table(path: &Path) -> bool {
     table_of(path).is_some()
 }
@@ -119,10 +119,10 @@ struct Report {
     folder: PathBuf,
     parts: Vec<Part>,
     processes: Processes,
-    /// The numbers of processes whose threads have ranges, by their ids.
+    /// The catalog number of each process to which ranges belong, by its process id in the report.
     hosts: BTreeMap<i64, u32>,
     host: String,
-    /// Unix time of zero.
+    /// Unix time at which the report's clock is zero.
     zero_ns: i64,
     strings: HashMap<i64, String>,
     memory: HashMap<i64, String>,
@@ -161,7 +161,8 @@ impl Report {
         }
     }
 
-    /// Finds the traced process of each process. Returns `false` if there are traced processes, but none of these.
+    /// Finds the traced process that is the same as each process of the report. Returns `false` if the trace has processes, but
+    /// none that is in the report.
     fn join(&mut self, lives: &BTreeMap<i64, (i64, i64)>, catalog: &Catalog) -> bool {
         let host = Some(self.host.as_str()).filter(|host| *host != "unknown");
         let mut own = Vec::new();
@@ -188,12 +189,12 @@ impl Report {
         true
     }
 
-    /// Returns the name under which the GPUs of a process are related to it.
+    /// Returns the name that links a process to its GPUs.
     fn source_of(&self, pid: i64) -> String {
         format!("{}, process {pid}", self.folder.display())
     }
 
-    /// Returns the number of a process that stands for a GPU of another one.
+    /// Returns the number of the process that stands for a GPU of a real process.
     fn gpu(&self, pid: i64, device: i64, into: &mut Threads) -> u32 {
         let describe = |process: &mut crate::catalog::Process| {
             process.source = self.source_of(pid);
@@ -292,7 +293,7 @@ impl Columns<'_> {
             match int64(rows, name) {
                 Ok(column) => drop(numbers.insert(name, column)),
                 Err(error) if required.contains(&name) => return Err(error),
-                // Versions differ in the other ones.
+                // The other columns differ between versions of Nsight Systems.
                 Err(_) => {}
             }
         }
@@ -304,7 +305,7 @@ impl Columns<'_> {
         self.numbers.get(name).map_or(ABSENT, |column| column[row])
     }
 
-    /// Returns the text of a range that has no number.
+    /// Returns the text of a range if it is stored in the row and not by number.
     fn text(&self, row: usize) -> Option<&str> {
         let column = self.rows.column_by_name("text")?.as_string_opt::<i32>()?;
         column.is_valid(row).then(|| column.value(row)).filter(|text| !text.is_empty())
@@ -386,7 +387,7 @@ fn first_number(folder: &Path, table: &str, column: &str) -> Option<i64> {
     read.ok().and(first)
 }
 
-/// Passes on the rows of another table of the report, if there is one. Unreadable rows are unknown.
+/// Passes on the rows of another table of the report, if the table exists. Rows from the first unreadable one on are left out.
 fn each_of(folder: &Path, table: &str, take: &mut dyn FnMut(&RecordBatch) -> Result<(), ArrowError>) {
     let path = folder.join(table).with_extension("parquet");
     if trace_file::exists(&path) {

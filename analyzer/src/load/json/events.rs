@@ -579,7 +579,7 @@ impl JsonParser {
         if let Some(known) = self.kinds.get(self.key.as_slice()) {
             return Some(*known);
         }
-        // In a profile of PyTorch each device is a process.
+        // In a profile from PyTorch each device is a process.
         let on_device = origin == Origin::Span && !self.header.torch && devices::is_of_device(cat);
         let known = kind(&Json::Text(name).text(), &Json::Text(cat).text(), origin, into.catalog);
         let known = KnownKind { on_device, ..known };

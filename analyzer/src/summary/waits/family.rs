@@ -14,14 +14,14 @@ use super::timeline::{Collected, Object, OtherEnd, Sent, Step, StepKind, ThreadP
 use crate::catalog::Process;
 use crate::summary::tree::{LaneId, SPAWNED, above, is_shell, parents};
 
-/// Cause of the end of a wait.
+/// The thread or event that ended a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ender {
     /// A thread, with the timestamp of its act.
     Thread(Act),
     /// The exit of a thread or process; for a process, the act is that of its main thread.
     Exit(Act),
-    /// None: the thread that would have made the item had ended before the wait or during it.
+    /// Nothing ended it: the thread that would have made the item had itself ended before or during the wait.
     Dead(Act),
     /// The timeout expired.
     Timer,
@@ -41,21 +41,21 @@ impl Ender {
     }
 }
 
-/// State of a thread at a timestamp: the message it had sent, its post, or its exit.
+/// An act of a thread, and its time: sending a message, posting a semaphore or releasing a lock, or exiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Act {
     pub thread: usize,
     pub at: i64,
 }
 
-/// A thread that works for this long between two pieces of a stream makes the second one then.
+/// If a thread works for at least this long between two pieces of a stream, it made the second piece in that time.
 const PIECE_NS: i64 = 100_000;
 
 struct Give {
     start: i64,
     end: i64,
     thread: usize,
-    /// `true` for a file that a call sends while it reads it.
+    /// `true` if one call reads a file and sends its contents, as sendfile does.
     reads: bool,
 }
 
@@ -122,7 +122,7 @@ pub struct Family<'a> {
     pub communicators: BTreeSet<usize>,
     /// Threads that read files for most of the items that they wait for.
     pub item_readers: BTreeSet<usize>,
-    /// Programs that one process runs, instead of starting one per item.
+    /// Processes that run a program which was started once or twice, not once per item.
     lasting: BTreeSet<u32>,
     /// Processes killed by a signal, as reported to their parents.
     pub killed: Vec<Killed>,
@@ -133,7 +133,8 @@ pub struct Family<'a> {
 pub struct Killed {
     pub proc: u32,
     pub signal: u8,
-    /// Last event of the process, or the time of the signal if a traced process sent it: it ended after that.
+    /// Time of the last event of the process, or of the signal if a traced process sent the signal. The process ended after
+    /// this time.
     pub last: i64,
     /// Time at which its parent received the exit status.
     pub known: i64,
@@ -142,8 +143,7 @@ pub struct Killed {
     pub killer: Option<u32>,
 }
 
-/// Returns `true` for a signal with which a parent, a user or a terminal requests a process to exit, as loaders do with
-/// their readers.
+/// Returns `true` for a signal with which a parent, a user or a terminal asks a process to exit, as loaders ask their readers.
 pub fn asks_to_end(signal: u8) -> bool {
     /// Linux numbers of SIGHUP, SIGINT, SIGPIPE and SIGTERM.
     const ASKS: [u8; 4] = [1, 2, 13, 15];
@@ -162,20 +162,21 @@ fn by_process<T: Copy>(timelines: &Timelines, list: impl Fn(&ThreadPart) -> &Vec
 /// A step that follows a wait within this time shows the object of the wait.
 pub const NEXT_NS: i64 = 1_000_000;
 
-/// Fewer messages after sleeps do not show a thread that polls.
+/// Fewer messages than this after sleeps do not show that a thread polls.
 const POLLS_MIN: usize = 3;
 
 /// Minimum number of items to estimate the time per item.
 const ITEMS_MIN: usize = 3;
 
-/// A process that works for this much longer on its first item than on others, and this many times as long, prepares then.
+/// A process prepares during its first item if it works on that item for `PREPARES_NS` longer, and `PREPARES` times as long, as
+/// on others.
 const PREPARES_NS: i64 = 50_000_000;
 const PREPARES: i64 = 4;
 
-/// The first item takes this many times the CPU time of the largest other one if the process prepares.
+/// The process prepares only if its first item takes more than this many times the CPU time of the largest other item.
 const LARGEST: i64 = 2;
 
-/// A process that is only started with data receives fewer messages from its parent.
+/// A process that gets data from its parent only at its start receives fewer messages than this from it.
 const ASKED_MIN: usize = 8;
 
 /// A process that supplies another one sends it this many times the bytes that it receives from it.
@@ -261,8 +262,8 @@ impl<'a> Family<'a> {
         self.by_lane.range(LaneId { proc, tid: i32::MIN }..=LaneId { proc, tid: i32::MAX }).map(|(_, thread)| *thread)
     }
 
-    /// Returns the other threads of a process that repeatedly receive messages from processes below it, those with the
-    /// most messages first.
+    /// Returns the threads, other than `first`, of the process of `first` that receive messages from descendants of this process,
+    /// those with the most messages first.
     pub fn takers_from_below(&self, first: usize) -> Vec<usize> {
         let proc = self.threads[first].lane.proc;
         let mut known: BTreeMap<u64, bool> = BTreeMap::new();
@@ -332,7 +333,7 @@ impl<'a> Family<'a> {
         self.items_given(proc, i64::MIN).first().copied()
     }
 
-    /// Returns `true` if Python started a process that imports its modules itself.
+    /// Returns `true` if Python's multiprocessing spawned the process, which then imports its modules itself.
     pub fn is_spawned(&self, proc: u32) -> bool {
         self.processes[proc as usize].command.as_deref().is_some_and(|command| command.contains(SPAWNED))
     }
@@ -349,9 +350,10 @@ impl<'a> Family<'a> {
         siblings.filter_map(life).any(|(from, to)| to < born || from > last)
     }
 
-    /// Returns how much longer than usual a process works on its first item, which it began at a timestamp: it imports modules or
-    /// opens its data first. Zero if that is not much. Only the work of a process that took the place of another one counts as a
-    /// whole: the first process may find a cold cache, so that only its CPU time shows that it prepares.
+    /// Returns how much longer than usual a process works on its first item, because it first imports modules or opens its data.
+    /// The item began at `from`. Returns zero if the difference is small. If the process replaced another one or was replaced,
+    /// all of its work counts. Otherwise, only its CPU time counts, because the work of a first process may also be longer due
+    /// to a cold cache.
     pub fn prepares(&self, proc: u32, from: i64) -> i64 {
         let Some(first) = self.first_thread(proc).map(|thread| &self.threads[thread]) else { return 0 };
         let given = self.items_given(proc, from);
@@ -509,13 +511,13 @@ impl<'a> Family<'a> {
         acts.into_iter().max_by_key(|act| (act.at, act.thread))
     }
 
-    /// Returns the steps in which a thread was starved and that another one ended, with its act.
+    /// Returns the steps in which a thread was starved and which another thread ended, with the act of that other thread.
     pub fn starvation_ends(&self, thread: usize) -> impl Iterator<Item = (usize, Act)> {
         let starved = (0..self.threads[thread].steps.len()).filter(move |&at| self.threads[thread].is_starved(at));
         starved.filter_map(move |at| Some((at, self.ender(thread, at).act()?)))
     }
 
-    /// Returns who ended a step in which a thread waited.
+    /// Returns the thread or event that ended a step in which a thread waited.
     pub fn ender(&self, thread: usize, step: usize) -> Ender {
         let wait = &self.threads[thread].steps[step];
         let ender = self.ender_seen(thread, step);
@@ -526,7 +528,7 @@ impl<'a> Family<'a> {
         self.deserted(wait.object.id, wait.end).map_or(ender, Ender::Dead)
     }
 
-    /// Returns who was seen to end a step; whether anybody could have done so is up to [`Family::ender`].
+    /// Returns the thread or event that was seen to end a step. [`Family::ender`] checks whether anything could have ended it.
     fn ender_seen(&self, thread: usize, step: usize) -> Ender {
         let own = &self.threads[thread];
         let wait = &own.steps[step];
@@ -546,7 +548,7 @@ impl<'a> Family<'a> {
                 None => Ender::Nobody,
             },
             StepKind::Join => self.ended_thread(thread, wait.start, wait.end),
-            // A signal ended it, or all writers had closed their ends: no message did.
+            // A signal ended the wait, or all writers had closed their ends; no message arrived.
             StepKind::Take if wait.amount <= 0 && wait.object.id != 0 => self.hung_up(thread, step),
             StepKind::Take | StepKind::Wait | StepKind::Poll | StepKind::TimedWait => {
                 let object = match wait.object.id {
@@ -572,8 +574,8 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Finds a process whose end of a pipe closed at its exit: the thread collects its exit status right after the
-    /// wait.
+    /// Finds the process at whose exit the other end of a pipe closed: the waiting thread collects the exit status of that
+    /// process right after the wait.
     fn hung_up(&self, thread: usize, step: usize) -> Ender {
         let own = &self.threads[thread];
         let end = own.steps[step].end;
@@ -601,7 +603,7 @@ impl<'a> Family<'a> {
         within.or_else(before).map(|give| give.act(end))
     }
 
-    /// Returns the child of a process that had ended by a timestamp.
+    /// Returns the child with this pid, which had ended by a timestamp.
     fn child(&self, parent: u32, pid: i32, by: i64) -> Ender {
         let child = self.children(parent, pid).rfind(|(_, start)| start.is_none_or(|start| start < by));
         match child.and_then(|(number, _)| self.first_thread(number)) {
@@ -616,7 +618,7 @@ impl<'a> Family<'a> {
         child.and_then(|(number, _)| self.first_thread(number))
     }
 
-    /// Returns children of a process that had one pid, and the start of each.
+    /// Returns the children of a process that had the same pid, one after the other, and the start of each.
     fn children(&self, parent: u32, pid: i32) -> impl DoubleEndedIterator<Item = (u32, Option<i64>)> {
         let numbers = self.children.get(&(parent, pid)).into_iter().flatten();
         numbers.map(|&number| (number, self.processes[number as usize].start_ts))
@@ -635,8 +637,8 @@ impl<'a> Family<'a> {
         program.is_some_and(|program| program.starts_with("python"))
     }
 
-    /// Finds waits for several objects that a server ended: a remote peer of another kind, unlike ranks, which are
-    /// alike.
+    /// Finds waits for several objects that ended by a message from a server. A server runs another program than the waiting
+    /// process, whereas ranks run the same one.
     fn find_remote_polls(&mut self) {
         let procs: Vec<u32> = self.threads.iter().map(|thread| thread.lane.proc).collect();
         for (number, thread) in self.threads.iter_mut().enumerate() {
@@ -658,7 +660,8 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Finds waits for messages from a server in the trace, whose work explains them: another process that is not a rank.
+    /// Finds waits for messages from a traced server, that is, another process that is not a rank. The work of the server
+    /// explains these waits.
     fn find_traced_servers(&mut self) {
         for number in 0..self.threads.len() {
             let thread = &self.threads[number];
@@ -764,8 +767,8 @@ impl<'a> Family<'a> {
             .is_some_and(|give| self.is_program_of(self.threads[give.thread].lane.proc, self.threads[thread].lane.proc))
     }
 
-    /// Finds pieces of the output of programs that a thread's process started: taking them is time of the program. A program
-    /// that lasts is a thread of work of its own, for which the process waits.
+    /// Finds pieces of the output of programs that a thread's process started. The time to receive them counts for the program.
+    /// If the program runs for many items, the process waits for it as for another thread.
     fn find_output_of_programs(&mut self) {
         for number in 0..self.threads.len() {
             let mut known: HashMap<u64, bool, RandomState> = HashMap::default();
@@ -785,7 +788,7 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Returns `true` if the program that sends messages through an object to a thread lasts.
+    /// Returns `true` if messages to a thread through an object come from a program that runs for many items.
     fn is_from_lasting(&self, thread: usize, object: u64) -> bool {
         let gives = self.gives.get(&object).into_iter().flatten();
         gives.map(|give| give.thread).find(|by| *by != thread).is_some_and(|by| self.lasts(self.threads[by].lane.proc))
@@ -812,14 +815,14 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Adds messages that no call sent: threads act on an object for which another thread waits.
+    /// Adds messages for which there is no sending call, because threads act directly on an object that another thread waits for.
     pub(super) fn add_gives(&mut self, object: u64, acts: &[Act]) {
         let gives = self.gives.entry(object).or_default();
         gives.extend(acts.iter().map(|act| Give { start: act.at, end: act.at, thread: act.thread, reads: false }));
         gives.sort_by_key(|give| give.start);
     }
 
-    /// Finds messages that were sent before they were received: no thread waited for them.
+    /// Finds messages that had been sent before a thread began to receive them, so that no thread waited for them.
     fn find_ready_messages(&mut self) {
         for number in 0..self.threads.len() {
             let thread = &self.threads[number];
@@ -866,15 +869,15 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Returns `true` if a post was the last act of a thread: Python joins a thread by a lock that the thread holds all
-    /// its life.
+    /// Returns `true` if a post was the last act of a thread. Python waits for the end of a thread with a lock that the thread
+    /// holds until it ends.
     fn ends_by(&self, act: Act) -> bool {
         let thread = &self.threads[act.thread];
         !thread.is_first && thread.last <= act.at + NEXT_NS
     }
 
-    /// Finds locks whose holder waits for input, so that all other threads wait for input too. The same applies to a
-    /// thread that is joined.
+    /// Finds waits for a lock whose holder waits for input: the threads that wait for the lock then wait for input, too. The same
+    /// applies to waits for the end of a thread.
     fn find_idle_holders(&mut self) {
         let mut changes: Vec<(usize, Vec<(usize, Part)>)> = Vec::new();
         for (number, thread) in self.threads.iter().enumerate() {

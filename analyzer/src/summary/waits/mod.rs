@@ -3,7 +3,7 @@
 //! ```text
 //! trainers     trainers, their waits, and the causes
 //! pipeline     the pipeline behind the waits, for replay
-//! passes       productions of batches, by pass over a loader
+//! passes       how each batch was made, by pass over a loader
 //! loaders      readers that belong together, and the order of their requests
 //! messages     requests and batches between trainer and readers
 //! explain      from a wait back to the work that set the pace
@@ -11,8 +11,8 @@
 //! polls        threads that look for messages between sleeps
 //! awaited_files  threads that look for files between sleeps, and those that make files
 //! file_waits   waits for files as messages of the threads that made them
-//! twins        processes that do the same work and exchange messages
-//! locks        objects that are locks: files', shared, Python's interpreter
+//! twins        processes that do the same work and exchange messages, such as ranks made by fork
+//! locks        objects that are locks: of files, in shared memory, and Python's interpreter lock
 //! first_threads  sleeps and page faults of first threads
 //! thread       one thread's time, divided
 //! timeline     activity of each thread, collected while a trace is read

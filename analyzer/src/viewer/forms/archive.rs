@@ -1,4 +1,4 @@
-//! One zip with a file per host and profiles of torch.profiler, all on one clock: viewers show them on one timeline.
+//! One zip with a file per host and profiles from torch.profiler, all on one clock: viewers show them on one timeline.
 //!
 //! ```text
 //! perfetto_manifest.json    the name of each host, and the clocks of the profiles      read by viewers since v58
