@@ -592,6 +592,6 @@ fn non_trace_is_reported_with_a_remedy() {
     assert!(error(&format!("{empty}/*.dlt")).contains("no file matches"));
     let text = folder.path().join("notes.md");
     std::fs::write(&text, "# Notes\n").unwrap();
-    assert!(error(&text.display().to_string()).contains("not in a format that dlio-analyze reads"));
+    assert!(error(&text.display().to_string()).contains("its content is in no format that dlio-analyze reads"));
     assert!(error(&empty).contains("this directory contains no trace"));
 }

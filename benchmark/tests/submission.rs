@@ -132,7 +132,7 @@ fn data_are_sized_by_steps_or_by_memory() {
         assert!(output.status.success(), "{}", stderr(&output));
         serde_json::from_str(&stdout(&output)).unwrap()
     };
-    // 500 steps of 4 accelerators with batch 7.
+    // 500 steps of 4 accelerators with a batch size of 7.
     let of_steps = size(&["workload=unet3d", "--accelerators=4", "--memory=64"]);
     assert_eq!((of_steps["files"].as_u64(), of_steps["subfolders"].as_u64()), (Some(14_000), Some(2)));
     // Five times 2 x 1 TiB in files of 146,600,628 bytes.

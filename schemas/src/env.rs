@@ -59,7 +59,7 @@ pub const VARIABLES: &[Variable] = &[
         name: FORMAT,
         values: "auto|native|perfetto|chrome",
         default: "auto",
-        meaning: "Format of a process's trace: auto writes a .pftrace up to a million events and keeps the .dlt above.",
+        meaning: "Format of a process's trace: auto writes a .pftrace for at most a million events, and keeps the .dlt for more.",
     },
     Variable {
         name: CONVERT,

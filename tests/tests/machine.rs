@@ -456,7 +456,7 @@ fn last_line_mentions_io_limits_of_the_group_of_the_traced_processes() {
     dlio.env("DLIO_LIB", artefacts::library().unwrap());
     let run = sandbox.run(&mut dlio, true).unwrap();
     let said = String::from_utf8_lossy(&run.errors).into_owned();
-    assert!(run.exit == "0" && said.contains("its control group may read 4.0 MB/s"), "{said}");
+    assert!(run.exit == "0" && said.contains("its control group is limited to reading 4.0 MB/s"), "{said}");
 }
 
 /// A file system on a loop device in memory, which is removed with it.

@@ -58,7 +58,7 @@ pub struct Arguments {
     #[arg(long, value_name = "CHANGE", value_parser = Change::parse, conflicts_with_all = ["workload", "fail_if"])]
     pub what_if: Vec<Change>,
 
-    /// Read the rules' limits from FILE, with lines like `input-bound.wait = 0.1`
+    /// Read the rules' thresholds from FILE, with lines like `input-bound.wait = 0.1`
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
 
@@ -66,7 +66,8 @@ pub struct Arguments {
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub ignore: Vec<String>,
 
-    /// Run a query on the tables events, files, processes, hosts, waits, machine, summary; @FILE reads it from a file, - from standard input
+    /// Run a query on the tables events, files, processes, hosts, waits, machine, jobs, counters, summary; @FILE reads the query
+    /// from a file, - from standard input
     #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
     pub sql: Vec<String>,
 
@@ -91,7 +92,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Write a `dlio bench` workload that reproduces this I/O, with the evidence for each value; - writes to standard output
+    /// Write a `dlio bench` workload that reproduces the I/O in the trace, with the evidence for each value; - writes to standard
+    /// output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["compare", "sql", "html", "parquet", "perfetto", "chrome", "export", "cut", "view", "shell", "fail_if"])]
     pub workload: Option<PathBuf>,
 
@@ -99,10 +101,9 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     pub parquet: Option<PathBuf>,
 
-    /// Write the events for a viewer; the extension of FILE selects the format (repeatable): .pftrace for ui.perfetto.dev, .tar
-    /// for the same with one file per host (viewer v58 or later), .zip for an archive with one file per host and the profiles of
-    /// torch.profiler among TRACE, all on one timeline, .json and .json.gz for Chrome's trace events, .pfw and .pfw.gz
-    /// for DFTracer's tools
+    /// Write the events for a viewer; the extension of FILE selects the format (repeatable). For ui.perfetto.dev: .pftrace; .tar
+    /// with one file per host (viewer v58 or later); .zip with one file per host and all torch.profiler profiles given as TRACE,
+    /// on one timeline. For other tools: .json and .json.gz with Chrome's trace events, .pfw and .pfw.gz for DFTracer's tools
     #[arg(long, value_name = "FILE", value_parser = parse_path)]
     pub export: Vec<PathBuf>,
 
@@ -135,7 +136,8 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR|URL", requires = "view", value_parser = Ui::parse)]
     pub ui: Option<Ui>,
 
-    /// With --export and --view: every event, even if there are more than a viewer can handle [default: an overview then]
+    /// With --export and --view: include every event, even if there are more than a viewer can handle [default: an overview if
+    /// there are too many events]
     #[arg(long)]
     pub all: bool,
 
@@ -151,11 +153,11 @@ pub struct Arguments {
     #[arg(long)]
     pub exact: bool,
 
-    /// Rows per table of the summary [default: what fits one screen; 15 with --full or --section, 20 in waits]
+    /// Rows per table of the summary [default: as many as fit on one screen; 15 with --full or --section, 20 in waits]
     #[arg(long, value_name = "N", value_parser = rows)]
     pub top: Option<usize>,
 
-    /// Explain all sections of the summary, rules of the findings and metrics of a comparison, or only the named one
+    /// Explain all sections of the summary, all rules and all metrics of a comparison, or only the one that is named
     #[arg(long, value_name = "SECTION|RULE", num_args = 0..=1, default_missing_value = "")]
     pub explain: Option<String>,
 
@@ -186,7 +188,7 @@ pub struct Arguments {
     #[arg(long, value_name = "LIMIT", value_parser = Limit::parse, help_heading = "Comparing")]
     pub fail_if: Vec<Limit>,
 
-    /// Exit with 0 instead of 3 if the runs cannot decide a limit
+    /// Exit with 0 instead of 3 if the runs do not show whether a limit is exceeded
     #[arg(long, requires = "fail_if", help_heading = "Comparing")]
     pub lenient: bool,
 
@@ -206,7 +208,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
     pub memory: u64,
 
-    /// Threads that read [default: one per core]
+    /// Number of threads that read the trace [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
@@ -268,7 +270,8 @@ Exit status:
   1  nothing could be read, no event matches the filters, a query failed, or a result could not be written
   2  the command line is wrong
   3  done, but part of the trace is damaged or events are lost, and --strict was given
-With --fail-if: 0 all limits kept, 1 one exceeded, 2 a limit is malformed or a run unreadable, 3 undecided by these runs (0 with --lenient)";
+With --fail-if: 0 if all limits are kept, 1 if at least one is exceeded, 2 if a limit is malformed or a run cannot be read, 3 if the \
+runs do not show which is the case (0 with --lenient)";
 
 impl Arguments {
     /// Parses a command line. The order of arguments decides which side of a comparison is the first.

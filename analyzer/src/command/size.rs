@@ -7,7 +7,7 @@ const LEAST: u64 = 32 << 20;
 
 /// Parses `512MB`, `4GiB`, `4G` (a synonym), or bytes.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let wrong = || "use 512MB or 4GiB".to_string();
+    let wrong = || "expected a size, such as 512MB or 4GiB".to_string();
     match Amount::parse(text, amount::SIZES).ok_or_else(wrong)?.in_base() {
         bytes if !(0.0..=(1u64 << 62) as f64).contains(&bytes) => Err(wrong()),
         bytes if bytes < LEAST as f64 => Err(format!("{bytes} bytes are too few; the minimum is 32MiB")),

@@ -51,8 +51,10 @@ pub fn parse_when(text: &str) -> Result<When, String> {
         return Ok(When::Unix(ts));
     }
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let wrong =
-        || "use 10s (since the start of the trace), 1795226887.5 (Unix time) or 2026-11-21T02:08:07".to_string();
+    let wrong = || {
+        "expected a time, such as 10s (since the start of the selected run, or of the trace), 1795226887.5 (Unix time) or \
+            2026-11-21T02:08:07".to_string()
+    };
     let whole: i64 = seconds.parse().map_err(|_| wrong())?;
     if fraction.is_empty() && (0..SECONDS_MIN).contains(&whole) {
         return Err(format!("it has no unit; {whole}s is a time since the start of the trace"));

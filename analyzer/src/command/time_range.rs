@@ -14,10 +14,14 @@ pub struct Window {
 pub fn parse_window(text: &str) -> Result<Window, String> {
     // Three dots would be two dots and the start of `.20s`.
     let ends = text.split_once("..").filter(|(_, to)| !to.starts_with('.'));
-    let (from, to) = ends.ok_or("use 10s..20s, 10s.. or ..20s")?;
+    let (from, to) = ends.ok_or("expected a range, such as 10s..20s, 10s.. or ..20s")?;
     let moment = |text: &str| if text.trim().is_empty() { Ok(None) } else { parse_when(text.trim()).map(Some) };
     let window = Window { from: moment(from)?, to: moment(to)? };
-    if window.from.is_none() && window.to.is_none() { Err("a window needs an end".into()) } else { Ok(window) }
+    if window.from.is_none() && window.to.is_none() {
+        Err("a time range needs a start or an end".into())
+    } else {
+        Ok(window)
+    }
 }
 
 /// Numbers of epochs or steps, both ends included.
@@ -30,9 +34,11 @@ pub struct Numbers {
 /// Parses `2` or `10..20`.
 pub fn parse_numbers(text: &str) -> Result<Numbers, String> {
     let (first, last) = text.split_once("..").unwrap_or((text, text));
-    let number = |text: &str| text.trim().parse::<i32>().map_err(|_| "use 2, or 10..20".to_string());
+    let number = |text: &str| {
+        text.trim().parse::<i32>().map_err(|_| "expected a number or a range, such as 2 or 10..20".to_string())
+    };
     let numbers = Numbers { first: number(first)?, last: number(last)? };
-    if numbers.first > numbers.last { Err("the first is beyond the last".into()) } else { Ok(numbers) }
+    if numbers.first > numbers.last { Err("the first number is larger than the last".into()) } else { Ok(numbers) }
 }
 
 impl Numbers {

@@ -38,7 +38,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
 
-    /// Threads that read [default: one per core]
+    /// Number of threads that read traces [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 

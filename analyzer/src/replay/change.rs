@@ -57,8 +57,8 @@ pub const KEYS: &[(&str, &str)] = &[
     ("storage", "a speedup of storage, such as 2, 1.5 or inf"),
     ("latency", "a speedup of the part of storage calls that does not grow with their size, such as 2 or inf"),
     ("bandwidth", "a speedup of the part of storage calls that grows with their size, such as 2 or inf"),
-    ("workers", "1 to 4096 readers"),
-    ("prefetch", "1 to 4096 batches requested per reader"),
+    ("workers", "a number of readers from 1 to 4096"),
+    ("prefetch", "a number of batches requested per reader, from 1 to 4096"),
     ("order", "any (take batches as they become ready)"),
     ("persistent", "1 (keep readers between passes)"),
     ("decode", "a speedup of the readers' CPU work, such as 2 or inf"),
@@ -219,8 +219,8 @@ mod tests {
     #[test]
     fn errors_about_wrong_changes_name_what_is_allowed() {
         for (text, part) in [
-            ("workers=0", "1 to 4096"),
-            ("workers=2.5", "1 to 4096"),
+            ("workers=0", "from 1 to 4096"),
+            ("workers=2.5", "from 1 to 4096"),
             ("storage=-1", "expected a speedup"),
             ("storage=nan", "expected a speedup"),
             ("order=maybe", "expected any"),

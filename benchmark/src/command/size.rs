@@ -51,9 +51,10 @@ fn data_size(config: &Config, asked: &SizeRequest) -> (Value, String) {
     let folders = if files > FILES_IN_A_FOLDER { files.div_ceil(FILES_IN_A_FOLDER) } else { 0 };
     let gibibytes = files as f64 * file / GIB;
     let reason = if by_memory > by_steps {
-        format!("{TIMES_MEMORY} times the {memory:.1} GiB of memory of {} hosts", asked.hosts)
+        format!("{TIMES_MEMORY} times the {memory:.1} GiB of memory of {}", many(asked.hosts, "host"))
     } else {
-        format!("{STEPS_MIN} steps of {} accelerators with batch {}", asked.accelerators, reader.batch)
+        let accelerators = many(asked.accelerators, "accelerator");
+        format!("{STEPS_MIN} steps of {accelerators} with a batch size of {}", reader.batch)
     };
     let json = json!({
         "files": files, "subfolders": folders, "gibibytes": gibibytes,
@@ -62,9 +63,23 @@ fn data_size(config: &Config, asked: &SizeRequest) -> (Value, String) {
     let subfolders =
         if folders > 0 { format!(" ++workload.dataset.num_subfolders_train={folders}") } else { String::new() };
     let text = format!(
-        "{files} files, {gibibytes:.1} GiB: {reason}\n  ++workload.dataset.num_files_train={files}{subfolders}\n"
+        "{} files, {gibibytes:.1} GiB: {reason}\n  ++workload.dataset.num_files_train={files}{subfolders}\n",
+        grouped(files)
     );
     (json, text)
+}
+
+/// Formats a number with its noun.
+fn many(number: u64, one: &str) -> String {
+    format!("{} {one}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+/// Formats a number with commas between groups of three digits.
+fn grouped(number: u64) -> String {
+    match number {
+        0..1000 => number.to_string(),
+        _ => format!("{},{:03}", grouped(number / 1000), number % 1000),
+    }
 }
 
 /// Number of ranks that are listed individually. Each of the other ranks writes as much as one of these.

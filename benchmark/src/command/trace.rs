@@ -46,13 +46,14 @@ use crate::system::{locate, terminal};
   dlio trace --last 10m -- ./runs_for_days                 counts, and the last ten minutes in full
 
 Exit status: that of the command; 128+n if signal n killed it; 127 if the command does not exist, 126 if it cannot be \
-executed; 2 or 4, without starting the command, if the trace directory or the tracer's library cannot be used")]
+executed. Without starting the command: 2 if an option is wrong or the tracer's library cannot be found, 4 if the trace directory \
+cannot be used")]
 pub struct Options {
     /// Write the trace into this directory, created if missing
     #[arg(short, long, value_name = "DIR", default_value = "dlio-trace")]
     output: PathBuf,
-    /// Format of the trace; auto writes .pftrace (perfetto) up to a million events per process and .dlt (native) above
-    /// [default: auto]
+    /// Format of the trace; auto writes .pftrace (perfetto) for processes with at most a million events, and .dlt (native) for
+    /// others [default: auto]
     #[arg(long, value_name = "FORMAT", value_parser = ["auto", "native", "perfetto", "chrome"])]
     format: Option<String>,
     /// Record every event (full), or only counts by file and function in constant memory (summary) [default: full]
@@ -61,7 +62,7 @@ pub struct Options {
     /// Stop recording events once the trace of a process reaches this size; then only count, as with `--mode summary`
     #[arg(long, value_name = "MEGABYTES", value_parser = megabytes)]
     max_mb: Option<u64>,
-    /// For runs that last days: keep the events of the last 10m (or 30s, 2h), and counts of the whole run
+    /// For runs that last days: keep only the events of the last DURATION, such as 30s, 10m or 2h, and counts of the whole run
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with_all = ["mode", "max_mb"])]
     last: Option<u64>,
     /// Record only files that match a pattern (`data/**`, `*.npz`, `part-[0-9].{h5,npz}`) or are in a directory; can be
@@ -76,8 +77,8 @@ pub struct Options {
     all: bool,
     #[command(flatten)]
     gpu: GpuOptions,
-    /// Also record static programs and Go programs, which the tracer's library cannot enter, by ptrace, which
-    /// makes each of their system calls about 25 us slower
+    /// Also record, with ptrace, static programs and Go programs, which cannot load the tracer's library. This makes each of
+    /// their system calls about 25 us slower
     #[arg(long, conflicts_with_all = ["mode", "max_mb", "last"])]
     ptrace_static: bool,
     /// Make the trace readable by everyone, as with DLIO_TRACE_UMASK=022 [default: only you]
@@ -153,7 +154,7 @@ pub fn run(options: &Options) -> Outcome<i32> {
     }
     refuse_impossible(options)?;
     let Some((program, arguments)) = options.command.split_first() else {
-        return Err(Failure::refused("cannot trace: no command is given").remedy("usage: dlio trace -- COMMAND ..."));
+        return Err(Failure::refused("cannot trace: no command was given").remedy("usage: dlio trace -- COMMAND ..."));
     };
     let preload = locate::preload(&locate::library().ok_or_else(missing_library)?)?;
     let analyzer = options.report.is_some().then(|| analyzer::program().ok_or_else(missing_analyzer)).transpose()?;

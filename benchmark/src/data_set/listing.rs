@@ -68,8 +68,9 @@ pub fn list(config: &mut Config) -> Outcome<Vec<String>> {
 
 fn files_of(folder: &Path, format: &str) -> Outcome<Vec<PathBuf>> {
     let mut found = Vec::new();
-    let failed =
-        |error| Failure::io("list", folder, error).remedy("pass the directory of existing files with --data DIR");
+    let failed = |error| {
+        Failure::io("list", folder, error).remedy("--data DIR needs an existing directory with the files to read")
+    };
     walk(folder, 0, &mut found).map_err(failed)?;
     let kin = KIN.iter().find(|kin| kin[0] == format).copied().unwrap_or(&[]);
     let is_its = |suffix: &str| suffix == format || kin.contains(&suffix);

@@ -122,7 +122,7 @@ fn io_limit(allowance: &Allowance, watched: &RunSamples) -> Option<String> {
         allowance.read_limits.iter().filter_map(used).max_by(|a, b| a.0.total_cmp(&b.0))?;
     (share >= IO_NEAR).then(|| {
         let [rate, limit] = [rate, limit as f64].map(|rate| rate / 1e6);
-        format!("it read {rate:.1} MB/s from {device}, and its control group may read {limit:.1} MB/s")
+        format!("it read {rate:.1} MB/s from {device}, and its control group is limited to reading {limit:.1} MB/s")
     })
 }
 
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(said[0], "this job may use 1.5 of 64 CPUs (quota)");
         assert!(said[1].contains("50 % of the periods") && said[1].contains("throttled for 3.2 s"), "{said:?}");
         assert!(said[2].contains("1.0 of 1.0 GiB"), "{said:?}");
-        assert_eq!(said[3], "it read 19.0 MB/s from vda, and its control group may read 20.0 MB/s");
+        assert_eq!(said[3], "it read 19.0 MB/s from vda, and its control group is limited to reading 20.0 MB/s");
         assert!(said[4].contains("10 %"), "{said:?}");
         assert_eq!(remarks(&Allowance { quota: None, ..little }, &busy)[0], "this job may use 8 of 64 CPUs");
     }

@@ -152,17 +152,16 @@ fn file_in(dir: &Path, name: &str) -> Option<PathBuf> {
 fn unknown(name: &str, config_dir: Option<&Path>) -> Failure {
     let names = WORKLOADS.iter().map(|(known, _)| *known).chain(ALIASES.iter().map(|(alias, _)| *alias));
     let guess = nearest(name, names).map(|near| format!("did you mean workload={near}? ")).unwrap_or_default();
-    let why = match config_dir {
-        Some(dir) => format!("neither {} nor the built-in workloads contain it", dir.display()),
-        None => "no built-in workload has this name".into(),
-    };
+    let why = config_dir
+        .map_or_else(String::new, |dir| format!(": neither {} nor the built-in workloads contain it", dir.display()));
     if name.is_empty() {
-        return Failure::refused("`workload=` names no workload").remedy("`dlio workloads` lists them");
+        return Failure::refused("`workload=` names no workload")
+            .remedy("`dlio workloads` lists the built-in workloads");
     }
     let file =
         if Path::new(name).is_file() { format!("write workload=./{name} for the file; ") } else { String::new() };
-    Failure::refused(format!("unknown workload `{name}`: {why}"))
-        .remedy(format!("{guess}{file}`dlio workloads` lists them"))
+    Failure::refused(format!("unknown workload `{name}`{why}"))
+        .remedy(format!("{guess}{file}`dlio workloads` lists the built-in workloads"))
 }
 
 /// Returns `true` if this is the name of a built-in workload.
@@ -439,8 +438,8 @@ fn unknown_format(key: &Key, value: &Value) -> Option<String> {
 fn unknown_key(typed: &str, key: &str) -> Failure {
     let bare = key.strip_prefix("workload.").unwrap_or(key);
     let remedy = match keys::suggestion(bare) {
-        Some(near) => format!("did you mean workload.{near}? (--lenient ignores it)"),
-        None => "`dlio workloads explain` lists the keys (--lenient ignores it)".into(),
+        Some(near) => format!("did you mean workload.{near}? (--lenient ignores unknown keys)"),
+        None => "`dlio workloads explain` lists the keys; --lenient ignores unknown ones".into(),
     };
     Failure::refused(format!("`{typed}`: unknown key")).remedy(remedy)
 }

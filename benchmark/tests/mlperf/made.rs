@@ -11,7 +11,7 @@ pub const CHECKPOINTS: &str = "s/closed/ACME/results/sys-a/checkpointing/llama3-
 pub const WRITE: &str = "s/closed/ACME/results/sys-a/checkpointing/llama3-8b/20260801_200000";
 pub const READ: &str = "s/closed/ACME/results/sys-a/checkpointing/llama3-8b/20260801_201015";
 
-/// 500 steps of 8 accelerators with batch 7; the memory of both hosts needs fewer.
+/// 500 steps of 8 accelerators with a batch size of 7; the memory of both hosts needs fewer.
 pub const FILES: u64 = 28_000;
 const HOSTS: u64 = 2;
 const ACCELERATORS: u64 = 8;

@@ -31,16 +31,19 @@ fn reason(error: &clap::Error) -> Option<String> {
         ErrorKind::InvalidSubcommand => {
             let command = text(error, ContextKind::InvalidSubcommand)?;
             let other =
-                if program.contains(' ') { String::new() } else { format!(", and no program {program}-{command}") };
+                if program.contains(' ') { String::new() } else { format!(" and no program {program}-{command}") };
             let near = meant(error, ContextKind::SuggestedSubcommand, &command);
-            format!("no command {command}{other}; {}", near.unwrap_or(format!("{help} its commands")))
+            format!(
+                "there is no command {command}{other}; {}",
+                near.unwrap_or(format!("{help} the commands of {program}"))
+            )
         }
         ErrorKind::InvalidValue => match text(error, ContextKind::InvalidValue).filter(|value| !value.is_empty()) {
             None => format!("{option} needs a value: {}", typed.as_deref()?),
             Some(value) => {
                 let near = meant(error, ContextKind::SuggestedValue, &value);
-                let near = near.map_or("; it".into(), |near| format!("; {near} It"));
-                format!("{option} cannot be {value}{near} can be {}", text(error, ContextKind::ValidValue)?)
+                let near = near.map_or("unknown value; the".into(), |near| format!("{near} The"));
+                format!("{option} {value}: {near} values are {}", text(error, ContextKind::ValidValue)?)
             }
         },
         ErrorKind::ValueValidation => {
@@ -61,19 +64,34 @@ fn reason(error: &clap::Error) -> Option<String> {
             }
         }
         ErrorKind::MissingRequiredArgument => {
-            format!("missing {}; {program} --help has examples", typed.as_deref()?)
+            let needs = only_other(error, option).map_or("missing".into(), |other| format!("{other} needs"));
+            format!("{needs} {}; {program} --help has examples", typed.as_deref()?)
         }
         _ => return None,
     };
     Some(said)
 }
 
-/// Returns the program and its command, as the usage of the error names them.
-fn program_of(error: &clap::Error) -> String {
-    let usage = match error.get(ContextKind::Usage) {
+/// Returns the only option that was given, besides the missing one; `None` if no option or several ones were given, or if a
+/// required argument is missing.
+fn only_other(error: &clap::Error, missing: &str) -> Option<String> {
+    let usage = usage_of(error);
+    let mut given =
+        usage.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2 && *word != missing);
+    given.next().filter(|_| missing.starts_with("--") && given.next().is_none()).map(str::to_string)
+}
+
+/// Returns the usage that belongs to an error: the options that were given or are required.
+fn usage_of(error: &clap::Error) -> String {
+    match error.get(ContextKind::Usage) {
         Some(ContextValue::StyledStr(usage)) => usage.to_string(),
         _ => String::new(),
-    };
+    }
+}
+
+/// Returns the program and its command, as the usage of the error names them.
+fn program_of(error: &clap::Error) -> String {
+    let usage = usage_of(error);
     let words = usage.trim_start_matches("Usage:").split_whitespace();
     let program: Vec<_> = words.take_while(|word| !word.starts_with(['-', '<', '['])).collect();
     if program.is_empty() { "this command".into() } else { program.join(" ") }
@@ -118,17 +136,21 @@ mod tests {
             let verb = clap::Command::new("run").arg(clap::arg!(<FILE>)).arg(clap::arg!(--near <N>));
             let how = clap::arg!(--how <HOW>).value_parser(["text", "json"]);
             let many = clap::arg!(--many <N>).value_parser(clap::value_parser!(u32)).conflicts_with("how");
-            clap::Command::new("prog").args([how, many]).subcommand(verb)
+            let fine = clap::arg!(--fine).requires("size");
+            let size = clap::arg!(--size <N>);
+            clap::Command::new("prog").args([how, many, fine, size]).subcommand(verb)
         };
         for (typed, expected) in [
             ("--howw text", "prog: unknown option --howw; did you mean --how?"),
             ("--where x", "prog: unknown option --where; prog --help lists its options"),
-            ("runn", "prog: no command runn, and no program prog-runn; did you mean run?"),
-            ("--how jsn", "prog: --how cannot be jsn; did you mean json? It can be text, json"),
+            ("runn", "prog: there is no command runn and no program prog-runn; did you mean run?"),
+            ("--how jsn", "prog: --how jsn: did you mean json? The values are text, json"),
+            ("--how xyzzy", "prog: --how xyzzy: unknown value; the values are text, json"),
             ("--how", "prog: --how needs a value: --how <HOW>"),
             ("--many x", "prog: --many x: expected a number"),
             ("--many 1 --how text", "prog: --many cannot be used with --how; omit one"),
             ("run", "prog: missing <FILE>; prog run --help has examples"),
+            ("--fine", "prog: --fine needs --size <N>; prog --help has examples"),
             ("run a b", "prog: unexpected argument b; prog run --help lists its arguments"),
         ] {
             let words: Vec<OsString> = ["/bin/prog"].into_iter().chain(typed.split(' ')).map(OsString::from).collect();

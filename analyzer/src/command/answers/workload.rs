@@ -74,8 +74,8 @@ fn announcement(workload: &Workload, file: &str) -> String {
     };
     format!(
         "{file}: {} values are certain, {} likely, {} guessed.\n{guesses}Run it with\n    dlio bench \
-         workload={file}\nTo compare it with the program, use the commands at the top of the file: the first generates \
-         the data, so that this does not count as I/O of the traced run.\n",
+         workload={file}\nTo compare the workload with the program, use the commands at the top of the file. The first \
+         one generates the data in advance, so that generating them does not count as I/O of the traced run.\n",
         count(Confidence::Certain),
         count(Confidence::Likely),
         count(Confidence::Guess)

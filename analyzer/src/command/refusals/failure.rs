@@ -107,7 +107,7 @@ impl std::fmt::Display for Failure {
                 write!(f, "{why}")
             }
             Failure::WithoutEffect(why) => write!(f, "cannot combine these options: {why}"),
-            Failure::Rules(path, why) => write!(f, "cannot read the limits in {}: {why}", path.display()),
+            Failure::Rules(path, why) => write!(f, "cannot read the thresholds in {}: {why}", path.display()),
             Failure::NoRule(id) => {
                 write!(f, "cannot ignore rule {id}: there is no such rule; --explain lists all rules")
             }
@@ -115,7 +115,8 @@ impl std::fmt::Display for Failure {
                 let meant = meant.map_or(".".into(), |meant| format!("; did you mean {meant}?"));
                 write!(
                     f,
-                    "cannot explain {topic:?}: no section, rule, metric or trace has this name{meant} --explain lists all topics"
+                    "cannot explain {topic:?}: no section, rule or metric has this name, and there is no such trace{meant} --explain lists all \
+                     topics"
                 )
             }
             Failure::Port(error) => write!(

@@ -108,7 +108,7 @@ fn not_grouped(text: &str) -> Option<String> {
 fn no_table(name: &str) -> String {
     let tables = TABLES.map(|table| table.name);
     let slips = |table: &&str| edits(table, &name.to_lowercase());
-    let near = tables.into_iter().min_by_key(slips).filter(|table| slips(table) <= SLIPS_MAX);
+    let near = tables.into_iter().min_by_key(slips).filter(|table| slips(table) <= SLIPS_MAX.min(name.len() / 2));
     let meant = near.map_or(".".into(), |table| format!("; did you mean {table}?"));
     format!("unknown table {name}{meant} The tables are {}", tables.join(", "))
 }
@@ -143,7 +143,7 @@ fn no_column(name: &str, valid: &[Column]) -> String {
 }
 
 /// The remedy for text that is not SQL.
-const SYNTAX: &str = "correct it there (--tables lists all tables and columns)";
+const SYNTAX: &str = "(--tables lists all tables and columns)";
 
 /// Returns the parser's message, the line with the error, and a mark below the position.
 fn unreadable(sql: &str, message: &str) -> String {
@@ -153,7 +153,7 @@ fn unreadable(sql: &str, message: &str) -> String {
     let what = what.replace("Expected: ", "expected ").replace("found: ", "found ").replace("EOF", "the end");
     // At the end of the input, the parser does not report a position.
     let (line, column) = place.unwrap_or_else(|| end(sql));
-    let mut out = format!("cannot run the query: line {line}, column {column}: {what}; {SYNTAX}");
+    let mut out = format!("cannot run the query: line {line}, column {column}: {what} {SYNTAX}");
     if let Some(text) = sql.lines().nth(line - 1) {
         let _ = write!(out, "\n  {}\n  {:>column$}", text.replace('\t', " "), '^');
     }
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(
             unreadable("-- all\nselect from events", message),
             format!(
-                "cannot run the query: line 2, column 8: expected an expression, found FROM; {SYNTAX}\n  \
+                "cannot run the query: line 2, column 8: expected an expression, found FROM {SYNTAX}\n  \
                  select from events\n         ^"
             )
         );
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(
             cut,
             format!(
-                "cannot run the query: line 1, column 10: expected ), found the end; {SYNTAX}\n  select (1\n           ^"
+                "cannot run the query: line 1, column 10: expected ), found the end {SYNTAX}\n  select (1\n           ^"
             )
         );
     }

@@ -37,7 +37,7 @@ type Numbers = HashMap<i32, Option<u32>>;
 
 /// The Parquet format of this program.
 pub const FORMAT: Format = Format {
-    name: "its own Parquet directories",
+    name: "Parquet directories of dlio-analyze",
     recognises: |head| head.starts_with(b"PAR1").into(),
     open: open_all,
     names_processes: false,

@@ -74,7 +74,8 @@ impl std::fmt::Display for LoadError {
             LoadError::NoTrace(path, formats) => {
                 write!(
                     f,
-                    "cannot read {}: not in a format that dlio-analyze reads; pass the directory that dlio trace wrote (other formats: .dlt, .ring, {formats})",
+                    "cannot read {}: its content is in no format that dlio-analyze reads; pass the directory that dlio trace wrote, or a file or \
+                     directory in one of these formats: .dlt, .ring, {formats}",
                     path.display()
                 )
             }
