@@ -102,7 +102,10 @@ fn run_compared_with_itself_has_no_change() {
     let message = printed(&[&a, "--compare", &a, "--fail-if", "read.bytes > +0%", "--fail-if", "wall_s > +0"]);
     assert!(message.starts_with("Both runs took "), "{message}");
     assert!(
-        message.contains("kept: read.bytes > +0%: ") && !message.contains("EXCEEDED") && !message.contains("Calls"),
+        message.contains("kept: read.bytes changed from ")
+            && message.contains(" (fails if read.bytes > +0%)")
+            && !message.contains("EXCEEDED")
+            && !message.contains("Calls"),
         "{message}"
     );
     assert!(!message.contains("What else changed"), "{message}");
@@ -319,7 +322,7 @@ fn headline_reports_a_shorter_wait() {
         (side("before.json", 1_000_000_000, 500_000_000), side("after.json", 780_000_000, 274_000_000));
     let said = printed(&[&before, "--compare", &after]).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("waiting for batches changed by -226 ms, and other parts in the opposite direction"),
+        said.contains("Waiting for batches changed by -226 ms; the remaining parts changed in the opposite direction"),
         "{said}"
     );
     assert!(!said.contains("no I/O") && said.contains("before and after the training 100 ms 100 ms"), "{said}");

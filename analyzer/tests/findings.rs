@@ -362,7 +362,7 @@ fn remedies_use_pytorch_terms_for_pytorch() {
     let (any, torch) = (words("any", taking(MIB, "")), words("torch", taking(MIB, "/dev/shm/torch_7_1_2")));
     let own = ["num_workers", "prefetch_factor", "persistent_workers", "torch.", "DataLoader", "Dataset", "drop_last"];
     assert!(own.iter().all(|word| !any.contains(word)), "{any}");
-    assert!(any.contains("more readers") && torch.contains("more num_workers"), "{torch}");
+    assert!(any.contains("more readers") && torch.contains("increase num_workers"), "{torch}");
 }
 
 /// A trainer without spans that waits for each batch, and readers that run `batch` for it, given their number and
@@ -671,7 +671,9 @@ fn reader_start_is_wait_and_not_work() {
     for text in [said, input["says"].as_str().unwrap()] {
         assert!(
             text.contains("710 ms")
-                && text.contains(" of that while its readers were starting (their one-time work included) or ending"),
+                && text.contains(
+                    " of the wait passed while its readers were starting (with their one-time work) or ending"
+                ),
             "{text}"
         );
     }
@@ -1097,7 +1099,7 @@ fn times_of_several_ranks_are_averaged() {
     let trace = written("two-ranks", two_ranks());
     let found = report(&trace, &[]);
     let answer = found["verdict"][0].as_str().unwrap();
-    let said = "2 trainers trained for 10.0 s on average and spent 5 s (50 %) of it waiting for batches";
+    let said = "2 trainers trained for 10.0 s on average and spent 5 s (50 %) of this time waiting for batches";
     assert!(answer.contains(said), "{answer}");
     let screen = analyze(&trace, &[]);
     assert_eq!(row(&screen, "training, mean"), "training, mean of 2 trainers 10.0 s 100 % 100 %", "{screen}");
@@ -1235,7 +1237,7 @@ fn confidence_falls_with_each_gap_of_the_trace() {
             "/opt/server could not be traced",
         ),
         // The limit of inferred waits is reported next to the facts that lower the confidence further.
-        (Box::new(without_cpu), Level::Low, "; data work in the training thread itself is not counted"),
+        (Box::new(without_cpu), Level::Low, "; work on data in the training thread is not counted"),
         (Box::new(without_cpu), Level::Low, "for a CPU, so the wait for data may be longer than shown"),
         // ldconfig runs for milliseconds.
         (

@@ -241,13 +241,13 @@ SECONDS_MAX = 90
 
 # The claims of a report, by their names in clock.py: patterns for its sentences.
 CLAIMS = {
-    "waited": r"(Training|The main loop) waited for data|(training|the main loop) spent .* waiting for its batches",
+    "waited": r"(Training|The main loop) waited for data|(training|the main loop) spent .* waiting for (batches|data)",
     "no wait": r"hardly waited for (data|its readers)|leave (data loading|the readers) unchanged",
     "storage": r"[Ss]torage was the bottleneck|readers wait for single reads",
     "not storage": r"[Ss]torage was not the bottleneck|faster storage would save nothing",
     "decoding": r"(?<!if readers compute: )\bdecod",
     "both": r"both file calls and work",
-    "more readers": r"(?<!nor )(?<!there is none: )more (readers|num_workers)(?! where CPUs)",
+    "more readers": r"(?<!nor )(?<!there is none: )(more readers|(larger|increase) num_workers)(?! where CPUs)",
     "no loader": r"no process takes batches from readers",
     "thrash": r"^cache-thrash: ",
     "I/O limit": r"^io-limit: ",

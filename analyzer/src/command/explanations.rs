@@ -9,9 +9,10 @@ use dlio_schemas::words::nearest;
 use crate::compare::metrics::{self, METRICS};
 use crate::findings::limits::{ALL, LIMITS, Limit, Limits};
 use crate::findings::rules::RULES;
-use crate::findings::{Cost, Rule};
+use crate::findings::{Cost, OF_MANY_CALLS, Rule};
 use crate::similarity::{self, features};
-use crate::summary::report::findings::DESCRIBED;
+use crate::summary::report::commands::append_verified;
+use crate::summary::report::findings::{DESCRIBED, LISTED};
 use crate::summary::report::layout::{hung, wrapped};
 use crate::summary::report::{About, SECTIONS};
 
@@ -129,10 +130,13 @@ fn of_section(section: &About, width: usize) -> String {
 fn of_rule(rule: &Rule, limits: &Limits, width: usize) -> String {
     let mut out = wrapped(&format!("{}: a rule of the findings. It fires if {}.", rule.id, rule.asks), width);
     out.push('\n');
-    out += &wrapped("Its measurements and their limits, which --rules FILE changes:", width);
-    // The common limit `worth` applies only to rules that fire by their cost.
-    let is_asked =
-        |limit: &&Limit| limit.rule == rule.id || limit.rule == ALL && limit.key == "worth" && rule.cost == Cost::Worth;
+    out += &wrapped("Its measurements and their thresholds, which --rules FILE changes:", width);
+    // The common limits apply only to rules that fire by their cost, and to those that need many calls.
+    let is_asked = |limit: &&Limit| match (limit.rule, limit.key) {
+        (ALL, "worth") => rule.cost == Cost::Worth,
+        (ALL, "calls") => OF_MANY_CALLS.contains(&rule.id),
+        (of, _) => of == rule.id,
+    };
     let mut asked: Vec<&Limit> = LIMITS.iter().filter(is_asked).collect();
     asked.sort_by_key(|limit| limit.rule == ALL);
     for limit in asked {
@@ -146,15 +150,20 @@ fn of_rule(rule: &Rule, limits: &Limits, width: usize) -> String {
     for (whose, change) in changes.into_iter().filter(|(_, change)| !change.is_empty()) {
         hung("", &format!("{whose}: {change}."), (2, width), &mut out);
     }
-    hung("", &format!("Verify: {}", rule.verify), (2, width), &mut out);
+    append_verified("Verify: ", rule.verify, (2, width), &mut out);
     hung("", &format!("Confidence at best: {}.", rule.confidence.word()), (2, width), &mut out);
     let silenced = RULES.iter().filter(|other| rule.silences_one(other)).map(|other| other.id);
     let silenced: Vec<_> = silenced.collect();
     if !silenced.is_empty() {
-        hung("", &format!("It silences {}, which would change nothing.", silenced.join(", ")), (2, width), &mut out);
+        hung(
+            "",
+            &format!("It suppresses {}, whose changes would then have no effect.", silenced.join(", ")),
+            (2, width),
+            &mut out,
+        );
     }
     out.push('\n');
-    let _ = write!(out, "{}", wrapped(DESCRIBED, width));
+    let _ = write!(out, "{}", wrapped(LISTED, width));
     out
 }
 
@@ -182,9 +191,16 @@ mod tests {
     fn one_topic_is_explained_by_itself() {
         let of = |topic: &str| explained(topic, &Limits::default(), 80);
         let rule = of("small-reads").unwrap();
-        for part in
-            ["It fires if reads of less than", "50 %", "(small-reads.fixed)", "(all.worth)", "Change: ", "FINDINGS.md"]
-        {
+        for part in [
+            "It fires if reads of less than",
+            "50 %",
+            "(small-reads.fixed)",
+            "(all.worth)",
+            "(all.calls)",
+            "Verify: record again",
+            "Change: ",
+            "FINDINGS.md",
+        ] {
             assert!(rule.contains(part), "{part}\n{rule}");
         }
         assert!(rule.lines().all(|line| line.chars().count() <= 80), "{rule}");

@@ -15,7 +15,7 @@ use super::time_window::filter_warning;
 use crate::filter::Filter;
 use crate::load::inputs;
 use crate::scan::Progress;
-use crate::summary::figures::units::many;
+use crate::summary::figures::units::{bytes, many};
 use crate::viewer::forms::Form;
 use crate::viewer::{Export, ExportResult};
 
@@ -48,8 +48,8 @@ pub fn write(question: &Question, opened: &OpenTrace, choice: Choice, path: &Pat
         export.write(choice.form, path, progress).map_err(failed)
     })?;
     let (events, processes) = (many(written.events, "event", "events"), written.processes as u64);
-    let (processes, size) = (many(processes, "process", "processes"), written.bytes as f64 / 1e6);
-    notice!("dlio-analyze: {events} of {processes} in {} ({size:.1} MB)", path.display());
+    let (processes, size) = (many(processes, "process", "processes"), bytes(written.bytes as f64));
+    notice!("dlio-analyze: wrote {events} of {processes} to {} ({size})", path.display());
     add_notes(&written, choice.form);
     Ok(())
 }

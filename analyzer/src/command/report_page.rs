@@ -10,6 +10,7 @@ use super::stdout::WatchedStdout;
 use crate::atomic_file::AtomicFile;
 use crate::html::page;
 use crate::html::sections::Meaning;
+use crate::summary::figures::units::bytes;
 use crate::summary::report::SECTIONS;
 use crate::terminal::unbuffered_stdout;
 
@@ -29,6 +30,6 @@ pub fn write(path: &Path, page: &str) -> Result<(), Failure> {
     let mut draft = AtomicFile::new(path).map_err(failed)?;
     draft.write_all(page.as_bytes()).map_err(failed)?;
     draft.commit().map_err(failed)?;
-    notice!("dlio-analyze: the report is {} ({:.1} MB)", path.display(), page.len() as f64 / 1e6);
+    notice!("dlio-analyze: the report is {} ({})", path.display(), bytes(page.len() as f64));
     Ok(())
 }

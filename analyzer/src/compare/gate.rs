@@ -83,7 +83,9 @@ impl Limit {
             return (Verdict::Undecided, format!("{} is unknown for the new run", change.metric));
         };
         let bound = match self.bound {
-            Bound::Value(bound) => return (self.judged(after, bound), format!("it is {}", shown(after))),
+            Bound::Value(bound) => {
+                return (self.judged(after, bound), format!("{} is {}", change.metric, shown(after)));
+            }
             Bound::Relative(bound) => bound,
             Bound::Change(bound) => bound,
         };
@@ -98,14 +100,15 @@ impl Limit {
         };
         let why = match (self.bound, interval) {
             (Bound::Relative(_), Some((low, high))) if low != high => format!(
-                "it changed from {} to {}: {:+.1} % ({:+.1} to {:+.1} %)",
+                "{} changed from {} to {}: {:+.1} % ({:+.1} to {:+.1} %)",
+                change.metric,
                 shown(before),
                 shown(after),
                 estimate * 100.0,
                 low * 100.0,
                 high * 100.0
             ),
-            _ => format!("it changed from {} to {}", shown(before), shown(after)),
+            _ => format!("{} changed from {} to {}", change.metric, shown(before), shown(after)),
         };
         if self.judged(estimate, bound) == Verdict::Kept {
             return (Verdict::Kept, why);

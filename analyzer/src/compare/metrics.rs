@@ -96,9 +96,11 @@ pub const METRICS: &[Metric] = &[
     share("gpu.idle_share", "time without work on any GPU of a trainer, as a share of trained_s", |run| {
         run.gpu_share(|device| Some(device.idle_ns))
     }),
-    share("gpu.stall_share", "of it, waits for data: the exposed stall, as a share of trained_s", |run| {
-        run.gpu_share(|device| Some(device.idle_data_ns))
-    }),
+    share(
+        "gpu.stall_share",
+        "the part of gpu.idle_share in which the trainer waited for data (the exposed stall)",
+        |run| run.gpu_share(|device| Some(device.idle_data_ns)),
+    ),
     Metric {
         step: Some((PerStep::Length, Location::Mean)),
         ..timed("step.mean_s", "mean step", |run| Some(run.step(PerStep::Length, Location::Mean)? / 1e9))

@@ -300,7 +300,7 @@ impl Sides {
         match (self.are_alone(), by_steps(metrics), find(metrics, ASKED)) {
             (true, Some([mean, typical]), _) => said.push(of_steps(mean, typical)),
             (true, None, _) => said.push(
-                "One run per side, without spans of steps, does not show whether that is more than noise: compare four \
+                "One run per side, without spans of steps, does not show whether the difference is more than noise: compare four \
                  or more runs per side."
                     .into(),
             ),

@@ -102,11 +102,13 @@ fn chosen<'a>(
     }
     all.retain(|row| row.change.contains('=') && !SHOWN_BY_BATCHES.iter().any(|key| row.change.contains(key)));
     let why = match (loaders, replay.loader) {
-        (Some(_), _) => "The loader is set up alike in both runs",
+        (Some(_), _) => "The loader has the same setup in both runs",
         (None, None) => "The run before does not show how its loader is set up",
         (None, Some(_)) => "The run after does not show how its loader is set up",
     };
-    found.notes.push(format!("{why}. Compare the row of the change that was made; --what-if CHANGE names another."));
+    found.notes.push(format!(
+        "{why}. Look at the row of the change that you made; --what-if CHANGE adds a row for another change."
+    ));
     all
 }
 

@@ -152,7 +152,7 @@ pub fn findings(comparison: &Comparison) -> Option<Table> {
 }
 
 /// The note below findings that too few runs support.
-const UNDECIDED: &str = "It takes four or more runs per side to show whether that is more than noise.";
+const UNDECIDED: &str = "Four or more runs per side are needed to show whether these differences are more than noise.";
 
 /// Returns the metrics that changed beyond noise, or by the smallest share that several runs can show if there are too
 /// few runs to decide. `None` if there are none.
@@ -182,7 +182,7 @@ pub fn figures(comparison: &Comparison) -> Table {
         title: "Metrics".into(),
         heads: vec!["<", "before", "after", "change", "<claim", "<95 %"],
         rows: changed.into_iter().map(|metric| figure_words(metric).to_vec()).collect(),
-        notes: if same.is_empty() { vec![] } else { vec![format!("Unchanged: {}.", same.join(", "))] },
+        notes: if same.is_empty() { vec![] } else { vec![format!("Unchanged metrics: {}.", same.join(", "))] },
     }
 }
 

@@ -36,7 +36,7 @@ pub fn print(comparison: &Comparison, width: usize, top: usize) -> String {
 pub fn limits_alone(comparison: &Comparison, width: usize) -> String {
     let line = |limit: &LimitOutcome| {
         let text = wrapped(
-            &format!("{}: {}: {}", verdict_word(limit.verdict), limit.limit, limit.why),
+            &format!("{}: {} (fails if {})", verdict_word(limit.verdict), limit.why, limit.limit),
             width.saturating_sub(2),
         );
         text.lines().map(|line| format!("  {line}\n")).collect::<String>()

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::run::Run;
 use crate::summary::figures::units::time;
+use crate::summary::report::verdict::capital;
 
 /// A part of both runs.
 #[derive(Serialize, Clone, Debug, PartialEq)]
@@ -12,6 +13,16 @@ pub struct Part {
     pub before_ns: i64,
     pub after_ns: i64,
     pub change_ns: i64,
+}
+
+impl Part {
+    /// Returns its name at the start of a sentence.
+    fn subject(&self) -> String {
+        match self.part {
+            "other training time" => "Training time that was not spent waiting for batches".into(),
+            part => capital(part),
+        }
+    }
 }
 
 /// Both runs and their parts.
@@ -60,7 +71,10 @@ impl Wall {
             let by = time(most.change_ns.unsigned_abs() as f64);
             // Other parts may have changed in the opposite direction.
             match most.change_ns.unsigned_abs() > self.change_ns.unsigned_abs() {
-                true => format!("; {} changed by {sign}{by}, and other parts in the opposite direction", most.part),
+                true => format!(
+                    ". {} changed by {sign}{by}; the remaining parts changed in the opposite direction",
+                    most.subject()
+                ),
                 false => format!("; most of the difference is {} ({sign}{by})", most.part),
             }
         });

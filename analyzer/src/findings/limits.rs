@@ -31,7 +31,7 @@ pub const LIMITS: &[Limit] = &[
     limit(ALL, "warning", 0.05, Share, "a finding that can save this share is a warning"),
     limit(ALL, "critical", 0.20, Share, "a finding that can save this share is critical"),
     limit(ALL, "short", 10_000_000.0, Ns, "a finding that can save less than this is a note"),
-    limit(ALL, "calls", 100.0, Count, "calls"),
+    limit(ALL, "calls", 100.0, Count, "calls that the rule checks"),
     limit("input-bound", "wait", 0.05, Share, "wait for batches, as a share of training"),
     limit("compute-bound", "wait", 0.05, Share, "wait for batches, as a share of training"),
     limit("compute-bound", "exposed", 0.05, Share, "I/O without compute, as a share of the run time"),
@@ -145,10 +145,9 @@ pub const LIMITS: &[Limit] = &[
         "share",
         0.20,
         Share,
-        "time before training, without generating data, as a share of the run \
-        time",
+        "time before training, excluding the generation of data, as a share of the run time",
     ),
-    limit("slow-start", "time", 1_200_000_000_000.0, Ns, "time before training, without generating data"),
+    limit("slow-start", "time", 1_200_000_000_000.0, Ns, "time before training, excluding the generation of data"),
     limit("cpu-quota", "wait", 0.05, Share, "wait for batches, as a share of training"),
     limit("cpu-quota", "no-cpu", 0.25, Share, "readers ready to run without a free CPU, as a share of the wait"),
     limit("cpu-quota", "cause", 1.0, Yes, "caused by a used-up quota"),
@@ -174,13 +173,13 @@ pub const LIMITS: &[Limit] = &[
     limit("cache-resident", "slower", 2.0, Ratio, "time of reads relative to copying memory"),
     limit("small-reads", "a-file", 2.0, Ratio, "reads of less than 64 KiB per file read"),
     limit("small-reads", "time", 0.50, Share, "time in reads of less than 64 KiB, as a share of all reads"),
-    limit("small-reads", "fixed", 0.50, Share, "part of that time that is fixed cost per call"),
+    limit("small-reads", "fixed", 0.50, Share, "fixed cost per call, as a share of the time in these reads"),
     limit("small-writes", "a-file", 2.0, Ratio, "writes of less than 64 KiB per file written"),
     limit("small-writes", "time", 0.50, Share, "time in writes of less than 64 KiB, as a share of all writes"),
-    limit("small-writes", "fixed", 0.50, Share, "part of that time that is fixed cost per call"),
+    limit("small-writes", "fixed", 0.50, Share, "fixed cost per call, as a share of the time in these writes"),
     limit("small-objects", "size", 1_048_576.0, Bytes, "bytes per GET"),
     limit("small-objects", "time", 0.50, Share, "time in GETs, as a share of all file calls"),
-    limit("small-objects", "fixed", 0.50, Share, "part of that time that is fixed cost per call"),
+    limit("small-objects", "fixed", 0.50, Share, "fixed cost per call, as a share of the time in these GETs"),
     limit("store-throttled", "requests", 1.0, Count, "requests answered with 503 or 429"),
     limit("store-throttled", "share", 0.01, Share, "these requests, as a share of all requests"),
     limit("store-retries", "requests", 1.0, Count, "failed requests"),
@@ -227,12 +226,18 @@ pub const LIMITS: &[Limit] = &[
         Share,
         "time in calls for locks, or in waits for them, as a share of the run time",
     ),
-    limit("fsync-share", "calls", 2.0, Count, "calls of fsync and similar"),
-    limit("fsync-share", "share", 0.30, Share, "time in fsync and similar, as a share of writes and syncs"),
-    limit("checkpoint-stalls", "share", 0.05, Share, "checkpoints without compute, as a share of the steps"),
+    limit("fsync-share", "calls", 2.0, Count, "calls to fsync and similar functions"),
+    limit("fsync-share", "share", 0.30, Share, "time in fsync and similar functions, as a share of writes and syncs"),
+    limit(
+        "checkpoint-stalls",
+        "share",
+        0.05,
+        Share,
+        "time in checkpoints while nothing computed, as a share of training",
+    ),
     limit("checkpoint-one-rank", "ranks", 2.0, Count, "ranks"),
     limit("checkpoint-one-rank", "share", 0.80, Share, "bytes written by one rank"),
-    limit("checkpoint-one-rank", "saved", 1.0, Ns, "checkpoints without compute"),
+    limit("checkpoint-one-rank", "saved", 1.0, Ns, "time in checkpoints while nothing computed"),
     limit("straggler-rank", "trainers", 2.0, Count, "trainers"),
     limit("straggler-rank", "ratio", 1.25, Ratio, "the longest wait relative to the median of the other ranks"),
     limit("byte-imbalance", "ranks", 2.0, Count, "ranks"),
@@ -299,12 +304,12 @@ impl Limits {
 
     fn amend_one(&mut self, table: &str, line: &str) -> Result<(), String> {
         let (name, value) = line.split_once('=').ok_or_else(|| {
-            format!("{line:?} is not a limit: expected rule.limit = number, such as input-bound.wait = 0.2")
+            format!("{line:?} is not a threshold: expected rule.threshold = number, such as input-bound.wait = 0.2")
         })?;
         let name = if table.is_empty() { name.trim().to_string() } else { format!("{table}.{}", name.trim()) };
         let value: f64 = value.trim().parse().map_err(|_| format!("{:?} is not a number", value.trim()))?;
         if !value.is_finite() || value < 0.0 {
-            return Err(format!("{value} is not a valid limit"));
+            return Err(format!("{value} is not a valid threshold"));
         }
         let known = LIMITS.iter().find(|limit| format!("{}.{}", limit.rule, limit.key) == name);
         let Some(known) = known else { return Err(unknown(&name)) };
@@ -318,8 +323,8 @@ fn unknown(name: &str) -> String {
     let rule = name.split('.').next().unwrap_or_default();
     let of_rule: Vec<_> = LIMITS.iter().filter(|limit| limit.rule == rule).map(|limit| limit.key).collect();
     match of_rule.is_empty() {
-        true => format!("no rule has the limit {name}; FINDINGS.md and --findings list them"),
-        false => format!("unknown limit {name}: {rule} has {}", of_rule.join(", ")),
+        true => format!("no rule has the threshold {name}; FINDINGS.md and --findings list them"),
+        false => format!("unknown threshold {name}: {rule} has {}", of_rule.join(", ")),
     }
 }
 
@@ -340,12 +345,12 @@ mod tests {
         let refusal = |text: &str| Limits::default().amend(text).unwrap_err();
         assert!(
             refusal("\ninput-bound.wiat = 1")
-                .starts_with("line 2: unknown limit input-bound.wiat: input-bound has wait")
+                .starts_with("line 2: unknown threshold input-bound.wiat: input-bound has wait")
         );
-        assert!(refusal("nothing.wait = 1").contains("no rule has the limit nothing.wait"));
+        assert!(refusal("nothing.wait = 1").contains("no rule has the threshold nothing.wait"));
         assert!(refusal("input-bound.wait = much").contains("\"much\" is not a number"));
-        assert!(refusal("input-bound.wait = -1").contains("is not a valid limit"));
-        assert!(refusal("input-bound").contains("expected rule.limit = number"));
+        assert!(refusal("input-bound.wait = -1").contains("is not a valid threshold"));
+        assert!(refusal("input-bound").contains("expected rule.threshold = number"));
     }
 
     #[test]

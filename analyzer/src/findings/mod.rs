@@ -124,6 +124,27 @@ const OF_EVENTS: [&str; 17] = [
     "cache-resident",
 ];
 
+/// Rules that do not judge fewer calls than the threshold `all.calls`.
+pub const OF_MANY_CALLS: [&str; 17] = [
+    "read-amplification",
+    "independent-requests",
+    "data-set-per-sample",
+    "small-reads",
+    "small-writes",
+    "small-objects",
+    "backward-seeks",
+    "seek-noise",
+    "unaligned",
+    "cache-resident",
+    "tiny-stdio",
+    "hot-file",
+    "metadata-bound",
+    "stat-storm",
+    "reopen-storm",
+    "open-serial",
+    "opened-never-read",
+];
+
 /// Rules that need only spans: all other rules need calls, and without recorded calls a zero means nothing.
 const OF_SPANS: [&str; 8] = [
     "input-bound",
@@ -176,24 +197,25 @@ pub fn concluded(analysis: &Analysis, trace: &Trace, limits: &Limits) -> Summary
 /// Judges all rules and adds their findings, the next step and the confidence to the report.
 pub fn conclude(summary: &mut Summary, limits: &Limits) {
     summary.findings = judge(summary, limits);
-    refer_to_cause(&mut summary.findings);
+    let main = summary.headline.main_cause(summary).map(|finding| finding.id.clone());
+    refer_to_cause(&mut summary.findings, main.as_deref());
     let mut headline = std::mem::take(&mut summary.headline);
     headline.recommend(summary);
     (headline.confidence, headline.confidence_reason) = confidence(summary, &headline).unzip();
     summary.headline = headline;
 }
 
-/// Refers from the finding that a training waits to the first one that names a cause.
-fn refer_to_cause(findings: &mut [Finding]) {
+/// Refers from the finding that a training waits to the one for the main cause, or to the first one that names a cause.
+fn refer_to_cause(findings: &mut [Finding], main: Option<&str>) {
     let names_cause = |finding: &Finding| {
         let is_change = finding.fired() && finding.saves() && finding.severity <= Some(Severity::Warning);
         is_change && finding.id != NAMES_NO_CAUSE
     };
-    let Some(cause) = findings.iter().find(|finding| names_cause(finding)).map(|finding| finding.id.clone()) else {
-        return;
-    };
+    let first = || findings.iter().find(|finding| names_cause(finding)).map(|finding| finding.id.clone());
+    let Some(cause) = main.map(str::to_string).or_else(first) else { return };
+    let which = if main.is_some() { "the main cause" } else { "a cause" };
     if let Some(general) = findings.iter_mut().find(|finding| finding.id == NAMES_NO_CAUSE) {
-        general.remedy = format!("see {cause}, which names a cause");
+        general.remedy = format!("see {cause}, which names {which}");
     }
 }
 
@@ -482,7 +504,7 @@ mod tests {
             assert!(rule.silences_rules.iter().all(|id| is_rule(id)), "{} silences an unknown rule", rule.id);
         }
         assert!(REMEDIES.iter().all(|(id, _)| is_rule(id)));
-        assert!(OF_EVENTS.iter().chain(&OF_SPANS).chain(&OF_READS).all(|id| is_rule(id)));
+        assert!(OF_EVENTS.iter().chain(&OF_SPANS).chain(&OF_READS).chain(&OF_MANY_CALLS).all(|id| is_rule(id)));
         assert!(limits::LIMITS.iter().all(|limit| limit.rule == ALL || is_rule(limit.rule)));
     }
 }

@@ -131,7 +131,7 @@ impl<'a> Case<'a> {
         let found = self.limits.find(self.rule, key);
         let (what, unit, limit) =
             found.map_or(("", Unit::Ratio, 0.0), |(limit, value)| (limit.what, limit.unit, value));
-        Measure { key: key.into(), what: what.into(), value, limit, unit, below }
+        Measure { key: key.into(), what: self.worded(what), value, limit, unit, below }
     }
 
     /// Returns the measure for the minimum number of calls of a pattern.
@@ -353,6 +353,16 @@ impl Case<'_> {
     /// Returns the words for the loop that takes batches.
     pub fn wording(&self) -> Wording {
         Wording::of(self.summary.training.iter())
+    }
+
+    /// Returns the name of a measurement, with the words for a main loop if nothing shows that it trains.
+    fn worded(&self, what: &str) -> String {
+        match self.wording() {
+            Wording::MainLoop if !self.summary.training.is_empty() => {
+                what.replace("wait for batches", "wait for data").replace("share of training", "share of the main loop")
+            }
+            _ => what.into(),
+        }
     }
 
     /// Returns `training` or, if nothing shows that it trains, `the main loop`.

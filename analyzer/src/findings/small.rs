@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::rule_context::{COPY_NS_A_BYTE, Case, Judgement, part};
 use crate::summary::figures::units::{bytes, grouped, many, time};
-use crate::summary::report::findings::Unit;
+use crate::summary::report::findings::{Measure, Unit};
 use crate::summary::report::sizes::SizeUse;
 
 /// Calls below this size are small.
@@ -25,13 +25,13 @@ pub fn judge(case: &Case, class: &str, files: u64) -> Judgement {
     let worth = if class == "write" { case.written_out(fixed) } else { case.shared_out(fixed) };
     Judgement {
         measures: vec![
-            case.calls(small.count),
+            Measure { what: format!("{class}s of less than 64 KiB"), ..case.calls(small.count) },
             case.at_least("a-file", part(small.count as f64, files as f64)),
             case.at_least("time", Some(of_time)),
             case.at_least("fixed", Some(of_small)),
         ],
         says: format!(
-            "{} {class}s of less than 64 KiB take {} of the time of all {class}s, and {} of that does not depend on \
+            "{} {class}s of less than 64 KiB took {} of the time of all {class}s; {} of their time did not depend on \
              their size",
             grouped(small.count),
             Unit::Share.text(of_time),

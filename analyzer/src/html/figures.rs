@@ -193,8 +193,8 @@ const WORDS: [(&str, &str); 53] = [
     ("events_max", "events possibly lost"),
     ("first_ts", "first event"),
     ("last_ts", "last event"),
-    ("common_writes", "writes in common blocks"),
-    ("common_ns", "time of writes in common blocks"),
+    ("common_writes", "conflicting writes"),
+    ("common_ns", "time of conflicting writes"),
 ];
 
 /// Returns the heading for a field: words, without the unit.

@@ -45,7 +45,7 @@ pub fn write(report: &Value, page: &mut Markup) {
     if silent > 0 {
         let rules = many(silent as u64, "rule", "rules");
         page.raw("<p class=\"note\">").text(&format!("{rules} did not fire or could not be evaluated: "));
-        page.raw("<a href=\"#s-findings\">measurements and limits</a>.</p>");
+        page.raw("<a href=\"#s-findings\">measurements and thresholds</a>.</p>");
     }
     page.raw("</section>\n");
 }
@@ -123,7 +123,7 @@ pub fn rules(findings: &[Value]) -> Vec<Value> {
         let of = |field: &str| finding.get(field).cloned().unwrap_or(Value::Null);
         json!({
             "rule": of("id"), "state": of("state"), "severity": of("severity"),
-            "worth_ns": of("worth_ns"), "says": of("says"), "measured (✗: condition not met)": measured.join("; "), "silenced by": of("silenced_by"),
+            "worth_ns": of("worth_ns"), "says": of("says"), "measured (✗: condition not met)": measured.join("; "), "suppressed by": of("silenced_by"),
         })
     };
     findings.iter().map(row).collect()

@@ -21,9 +21,10 @@ pub fn write(folder: &Path, traces: &[String], command: &[String], window: Windo
     let here = std::env::current_dir().unwrap_or_default();
     let text = format!(
         "{FIRST_LINE}{}.\n\nfrom     {from}\ncommand  {command}\nin       {}\nwindow   {}..{}\n\n\
-        The files next to this one contain the events that its filters select, the calls that connect threads and \
-        processes (such as fork and connect), the processes that made them with their facts, the names of their files, and all samples of the hosts. To cut another part, run the command with other \
-        filters.\n",
+        The files next to this one contain the events that the filters of this command select, the calls that connect \
+        threads and processes (such as fork and connect), the processes that made these events and calls (with host, rank, \
+        command and limits), the names of the files that they used, and all samples of the hosts. To cut another part, run \
+        the command with other filters.\n",
         env!("CARGO_PKG_VERSION"),
         shell_word(&here.display().to_string()),
         end(window.0),

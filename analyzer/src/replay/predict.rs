@@ -18,14 +18,15 @@ const TIME_ERROR: f64 = 0.03;
 /// Minimum half-width of an interval, as a share of the training time.
 const HALF_MIN: f64 = 0.05;
 
-/// Additional half-width for busy CPUs, as a factor of the share of computing in which readers had no free CPU.
+/// Factor by which the share of computing in which readers had no free CPU is added to the half-width of the interval.
 const BUSY_PART: f64 = 0.2;
 
 /// Maximum number of batches that the proof and each prediction replay. Longer pipelines are sampled.
 const PROVED_MAX: usize = 100_000;
 const PREDICTED_MAX: usize = 4_000;
 
-/// If an interval contains the measured time and extends further from it than this share of it, the effect is unknown.
+/// If an interval contains the measured time, and an end of it is further away than this share of the measured time, the effect
+/// is unknown.
 const WIDE: f64 = 0.15;
 
 /// Fewer batches than this do not show a pattern.
@@ -199,7 +200,9 @@ pub fn prove(pipeline: &Pipeline) -> Result<Proven, Box<Replay>> {
     if wait_error.abs() > allowed || time_error.abs() > allowed {
         let percent = |error: f64, of: f64| format!("{:+.1} %", 100.0 * error / of.max(1.0));
         let (of_time, of_wait) = (percent(time_error, passes), percent(wait_error, waited));
-        let why = format!("the replay of the unchanged run differs by {of_time} of its time and {of_wait} of its wait");
+        let why = format!(
+            "the replay of the unchanged run differs from the measured time by {of_time} and from the measured wait by {of_wait}"
+        );
         return refuse(replay, why);
     }
     let part = whole.sample(PREDICTED_MAX);
@@ -454,7 +457,7 @@ fn apply(change: &Change, pipeline: &mut Pipeline, corner: &Corner) {
     let on_cpu = computes_on_cpu(pipeline);
     let order = change.order(pipeline);
     let was = pipeline.readers();
-    // If the server does not respond faster, each of the more numerous readers waits longer.
+    // If the server does not handle more requests, each reader waits longer when there are more readers.
     let shared = change.workers.filter(|_| corner.served).map_or(1.0, |workers| workers as f64 / was.max(1) as f64);
     let slower = match change.workers.is_some_and(|workers| workers > was) {
         true if (was as f64) < pipeline.cores() => SHARED_CORES[corner.shared_cores as usize],
@@ -519,8 +522,8 @@ fn computes_on_cpu(pipeline: &Pipeline) -> bool {
     batches().map(|batch| batch.think_cpu_ns).sum::<f64>() >= waits
 }
 
-/// Computing time with more readers, relative to the time with the recorded number of readers: as measured in jobs that ran
-/// with both numbers, and if the readers share cores.
+/// Computing time with more readers, relative to the time with the recorded number of readers. First value: as measured in jobs
+/// that ran with both numbers; second value: if the readers share cores.
 const SHARED_CORES: [f64; 2] = [1.1, 1.25];
 
 /// Likewise, if the recorded readers already use all cores. In the best case, more readers do not slow each other down further.

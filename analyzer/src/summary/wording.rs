@@ -59,7 +59,7 @@ impl Wording {
 
     /// `the training thread wrote files`
     pub fn thread(self) -> &'static str {
-        self.choose("the training thread", "the thread of the main loop")
+        self.choose("the training thread", "the thread that runs the main loop")
     }
 
     /// `mean of 2 trainers`

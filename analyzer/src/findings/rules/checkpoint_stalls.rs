@@ -12,8 +12,8 @@ pub const RULE: Rule = Rule {
     group: Group::Checkpoint,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "5 % or more of the steps is spent in checkpoints without compute; without spans of steps: 5 % of training \
-        in which its own thread writes large files",
+    asks: "5 % or more of the steps is spent in checkpoints while nothing computes; without spans of steps: the training \
+        thread writes large files for 5 % or more of the training",
     silences: &[],
     silences_rules: &[],
     remedy: "save asynchronously, to local storage first, or less often",

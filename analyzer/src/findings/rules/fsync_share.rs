@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Checkpoint,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "fsync and similar are called more than once and take 30 % or more of the time of writes and syncs",
+    asks: "fsync and similar functions are called more than once and take 30 % or more of the time of writes and syncs",
     silences: &[],
     silences_rules: &[],
     remedy: "sync each file once, when it is complete, and logs rarely; in databases, put several changes into one transaction; \
@@ -34,7 +34,7 @@ fn judge(case: &Case) -> Judgement {
         measures: vec![case.at_least("calls", Some(syncs.count as f64)), case.at_least("share", Some(share))],
         says: format!(
             "{} took {} of the time of writes and syncs",
-            many(syncs.count, "call of fsync or similar", "calls of fsync and similar"),
+            many(syncs.count, "call to fsync or a similar function", "calls to fsync and similar functions"),
             Unit::Share.text(share)
         ),
         worth: Some(case.written_out(syncs.time_ns)),

@@ -17,7 +17,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "use more readers, or prefetch more batches",
-    torch: "use more num_workers, or a larger prefetch_factor",
+    torch: "increase num_workers or prefetch_factor",
     elsewhere: "",
     verify: COMPARE,
     judge,
@@ -48,19 +48,20 @@ fn judge(case: &Case) -> Judgement {
     let measures = vec![case.at_least("wait", waited.as_ref().map(Waited::share))];
     let Some(waited) = waited else { return Judgement { measures, decide: RECORD_TRAINING, ..Judgement::default() } };
     let mut says = format!(
-        "{} spent {} of {} ({}{}) waiting for its batches",
+        "{} spent {} of {} ({}{}) waiting for {}",
         case.loop_name(),
         time(waited.waited_ns as f64),
         time(waited.trained_ns as f64),
         share(waited.waited_ns, waited.trained_ns),
-        if case.summary.training.len() > 1 { " on average" } else { "" }
+        if case.summary.training.len() > 1 { " on average" } else { "" },
+        case.wording().items()
     );
     if waited.held {
         says += ", the waits of all ranks combined, since each step waits for the slowest";
     }
     if waited.starting_ns as f64 >= STARTING * waited.trained_ns as f64 {
         says += &format!(
-            ", {} of that while its readers were starting (their one-time work included) or ending",
+            "; {} of the wait passed while its readers were starting (with their one-time work) or ending",
             time(waited.starting_ns as f64)
         );
     }

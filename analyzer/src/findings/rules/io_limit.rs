@@ -52,7 +52,8 @@ fn judge(case: &Case) -> Judgement {
     if let Some((rate, device)) = rate.zip(device) {
         judgement.remedy = rate.remedy;
         judgement.says = format!(
-            "the control group of this job may read {} from device {}, which stores the data; the run read {}, {} of that",
+            "the control group of this job is limited to reading {} from device {}, which stores the data; the run read {}, {} of \
+             this limit",
             (rate.text)(rate.limit as f64),
             device.device,
             (rate.text)(rate.read),

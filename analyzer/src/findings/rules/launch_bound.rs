@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
     asks: "for 10 % or more of the training, the GPU had no work although training did not wait for data, and the training \
-        thread did not wait for the GPU in each step",
+        thread waited for the GPU less than once per batch",
     silences: &[],
     silences_rules: &[],
     remedy: "launch more work at a time: compiled or recorded graphs, fused operations, larger batches; move other work of the \

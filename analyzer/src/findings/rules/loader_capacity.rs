@@ -17,7 +17,7 @@ pub const RULE: Rule = Rule {
     silences_rules: &[],
     remedy: "use more readers (up to cores / ranks) or cheaper samples; prefetching more batches does not raise the \
         average",
-    torch: "use more num_workers (up to cores / ranks) or cheaper samples; prefetch_factor does not raise the average",
+    torch: "increase num_workers (up to cores / ranks), or make samples cheaper; prefetch_factor does not raise the average",
     elsewhere: "",
     verify: COMPARE,
     judge,

@@ -16,7 +16,7 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "training waits, and half of that is CPU time; if the trace has no CPU times: readers are in I/O for less \
+    asks: "training waits, and half of the wait is CPU time, or, if the trace has no CPU times, readers are in I/O for less \
         than 30 % of their busy time",
     silences: &[Group::Access, Group::Metadata],
     silences_rules: &[],

@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits for 5 % or more of its time for other reasons than too few readers or the turn of one \
+    asks: "training waits during 5 % or more of its time for reasons other than too few readers or the turn of one \
         reader",
     silences: &[],
     silences_rules: &[],

@@ -2,7 +2,7 @@
 
 use super::super::{Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, part};
-use crate::summary::figures::units::many;
+use crate::summary::figures::units::grouped;
 use crate::summary::report::findings::{Confidence, Unit};
 
 pub const RULE: Rule = Rule {
@@ -35,8 +35,9 @@ fn judge(case: &Case) -> Judgement {
             case.below("read", Some(read)),
         ],
         says: format!(
-            "{} of files, {} of all opens: reads through them are not in the trace, and bytes read are a lower bound",
-            many(count, "mapping", "mappings"),
+            "mappings of files: {}, which is {} of the number of opens; reads through mappings are not in the trace, and the \
+             number of bytes read is a lower bound",
+            grouped(count),
             Unit::Share.text(share)
         ),
         evidence: maps.rows,

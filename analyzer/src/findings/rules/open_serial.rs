@@ -15,7 +15,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "open ahead in a few threads, use more readers, or shards (tar, TFRecord, HDF5) that are opened once",
-    torch: "open ahead in a few threads, use more num_workers, or shards (tar, TFRecord, HDF5) that are opened once",
+    torch: "open ahead in a few threads, increase num_workers, or use shards (tar, TFRecord, HDF5) that are opened once",
     elsewhere: "use several threads or processes in parallel (xargs -P, make -j), or fewer and larger files",
     verify: COMPARE,
     judge,

@@ -11,8 +11,8 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "the HDF5 library reads 3 times the bytes that the program requests of a data set, or more, in 100 requests \
-        or more",
+    asks: "the HDF5 library reads at least 3 times the bytes that the program requests from a data set, in 100 or more \
+        requests",
     silences: &[],
     silences_rules: &[],
     remedy: "request whole chunks, write the data set with chunks of the shape that is read (one sample per chunk), or \

@@ -11,8 +11,8 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "an epoch reads at least 1.5 times the number of distinct bytes; without epochs, the number of passes is how \
-        often most of the data was read",
+    asks: "an epoch reads at least 1.5 times the number of distinct bytes; without epochs, the number of \
+        times that most of the data was read counts as the number of passes",
     silences: &[],
     silences_rules: &[],
     remedy: "let each rank read its own shard, use one reader per host, a shared cache, or keep data that is read \

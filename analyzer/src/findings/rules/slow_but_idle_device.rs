@@ -34,8 +34,9 @@ fn judge(case: &Case) -> Judgement {
     judgement.measures.push(case.below("busy", busy));
     if let Some((device, busy_ns)) = device.and_then(|device| Some((device, device.busy_ns?))) {
         judgement.says = format!(
-            "training waited {} for storage, but device {}, which stores the data, had requests in flight for only {} \
+            "{} waited {} for storage, but device {}, which stores the data, had requests in flight for only {} \
              of the whole run: the time is lost on the path to it",
+            case.loop_name(),
             time(waited as f64),
             device.device,
             time(busy_ns as f64)

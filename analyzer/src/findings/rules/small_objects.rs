@@ -41,7 +41,7 @@ fn judge(case: &Case) -> Judgement {
             case.at_least("fixed", Some(of_small)),
         ],
         says: format!(
-            "{} GETs of {} each take {} of the time, and {} of that is fixed cost per call",
+            "{} GETs of {} each took {} of the time; {} of their time was fixed cost per call",
             grouped(count),
             bytes(mean.unwrap_or(0.0)),
             Unit::Share.text(of_time),

@@ -17,8 +17,9 @@ pub const RULE: Rule = Rule {
     asks: "one of several ranks waits for its batches at least 1.25 times as long as the median of the others",
     silences: &[],
     silences_rules: &[],
-    remedy: "compare what the slow rank and the others read in that time: the same data (then check its node and mount), more \
-             (make shards even), or other data (an evaluation by one rank only)",
+    remedy: "compare what the slow rank and the other ranks read while the slow rank waited: if the same data, check the node \
+             and the mount of the slow rank; if more data, make the shards even; if other data, check whether one rank \
+             alone runs an evaluation",
     torch: "",
     elsewhere: "",
     verify: COMPARE,

@@ -11,8 +11,8 @@ pub const RULE: Rule = Rule {
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Exact,
-    asks: "readers wait for a CPU, and have at least four threads each and two per CPU, or threads without calls use \
-        40 % of their CPU time",
+    asks: "readers wait for a CPU; in addition, they have at least four threads per reader and two per CPU, or threads that \
+        make no calls use 40 % of the readers' CPU time",
     silences: &[],
     silences_rules: POINTLESS,
     remedy: "use one thread per reader: OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1, or the equivalent setting of the readers' libraries",

@@ -90,7 +90,7 @@ pub fn read_whole(path: &Path, size: u64, parser: &mut dyn Parser, into: &mut Th
 }
 
 /// The cause of damage if no other is known.
-pub const MISMATCH: &str = "lines that do not match their format";
+pub const MISMATCH: &str = "some lines do not match the format";
 
 /// Passes on the collected batches; returns which text could not be used.
 pub fn finish(ended: Result<(), Damage>, mut into: Threads) -> Result<(), Damage> {

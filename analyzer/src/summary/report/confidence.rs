@@ -128,9 +128,10 @@ fn basis(summary: &Summary, headline: &Headline, waits: &Waits) -> Fact {
     let is_own =
         matches!(headline.bottleneck, Bottleneck::CheckpointBound | Bottleneck::WriteBound | Bottleneck::OwnReads);
     match waits.groups.iter().any(|group| group.inferred) {
-        _ if is_own => {
-            Fact(Level::High, format!("these are calls of {} itself, which were timed", waits.wording().thread()))
-        }
+        _ if is_own => Fact(
+            Level::High,
+            format!("the verdict is based on calls of {} itself, and these calls were timed", waits.wording().thread()),
+        ),
         false if headline.certainty == Certainty::Inferred => Fact(Level::Medium, "inferred from calls".into()),
         false if waits.gpus.is_some() => Fact(Level::High, "measured by spans and the GPU's clock".into()),
         false => Fact(Level::High, "measured by spans".into()),
@@ -152,7 +153,7 @@ fn own_work(headline: &Headline, waits: &Waits) -> Option<Fact> {
         headline.certainty == Certainty::Inferred && is_of_readers && !is_whole && !waits.read_themselves();
     let is_most = headline.bottleneck != Bottleneck::NotDataBound && waits.lost() >= MOST;
     let level = if is_most { Level::High } else { Level::Medium };
-    is_partial.then(|| Fact(level, format!("data work in {} itself is not counted", waits.wording().thread())))
+    is_partial.then(|| Fact(level, format!("work on data in {} is not counted", waits.wording().thread())))
 }
 
 /// Returns the time in which the training thread itself had no CPU: if calls show the waits, it is not counted when a loader
@@ -211,7 +212,7 @@ fn without_training(summary: &Summary, headline: &Headline) -> Fact {
             Fact(Level::Medium, "no spans, and calls show no thread that takes batches and computes".into())
         }
         (_, Certainty::Inferred) => Fact(Level::Low, "inferred from calls; whether it trains is unknown".into()),
-        _ => Fact(Level::Low, "no verdict: neither spans nor calls show when training waits".into()),
+        _ => Fact(Level::Low, "there is no verdict, because neither spans nor calls show when training waits".into()),
     }
 }
 

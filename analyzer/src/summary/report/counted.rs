@@ -16,13 +16,13 @@ impl Section for CountedInstead {
 
     const MEANING: &'static str = "\
         Counted while the programs ran, not recorded: in summary mode, or beyond a limit, processes count events by \
-        file and function instead of recording them. Quantiles are then within 6.3 %; unions of time are within the \
-        gaps listed. Access: the share of calls that began where the previous call on their file ended or further on \
+        file and function instead of recording them. Quantiles are then accurate to 6.3 %. Unions of time are \
+        accurate to the listed gaps between calls. Access: the share of calls that began where the previous call on their file ended or further on \
         (sequential), or exactly there (consecutive). A Darshan log has sums per file and rank: quantiles are those of \
         the means, and when a call ran, and which calls overlapped, is unknown.";
     const FIELDS: &'static str = "\
         `null`, or the counts of processes that did not record events: `processes`, `events`, `left_out` (of them, \
-        events to which the filter could not be applied), `gap_ns` (unions of time are within gaps of this length), \
+        events to which the filter could not be applied), `gap_ns` (unions of time are accurate to gaps of this length), \
         `untimed` (of `events`, calls of a Darshan log: only sums of their times are known), \
         `access` (a list: `name`, `calls`, `sequential`, `consecutive`), `activity` (`start_ts`, `column_ns`, and by \
         column `events`, `bytes_read`, `bytes_written`, `io_ns`)";

@@ -12,7 +12,7 @@ use crate::filter::Filter;
 use crate::load::sources::errors::Note;
 use crate::load::{NAMES_TOGETHER, Trace};
 use crate::summary::analysis::Analysis;
-use crate::summary::figures::units::{grouped, many};
+use crate::summary::figures::units::many;
 use crate::summary::report::layout::{SHOWN, heading, more};
 
 #[derive(Serialize, Deserialize, Debug)]
@@ -66,16 +66,19 @@ impl Section for Damages {
         heading("Damage", out);
         for note in damage.iter().take(SHOWN) {
             let cost = match note.events_max {
-                None => "an unknown number of events".to_string(),
+                None => "number of lost events unknown".to_string(),
                 Some(0) => "no events beyond the lost ones".to_string(),
-                Some(most) => format!("at most {} events", grouped(most)),
+                Some(most) => format!("at most {} lost", many(most, "event", "events")),
             };
             let of = if note.run_unknown { "; its run is unknown" } else { "" };
-            let _ = writeln!(out, "  {}: {} ({cost}{of})", note.path, note.what);
+            let _ = writeln!(out, "  {}: {} ({cost}{of})", note.path, note.what.trim_start_matches(DAMAGED));
         }
         more(damage.len(), SHOWN, out);
     }
 }
+
+/// The first word of a note, which repeats the title.
+const DAMAGED: &str = "damaged: ";
 
 impl DamageNote {
     pub fn of(note: &Note) -> DamageNote {

@@ -86,8 +86,8 @@ impl Section for Dataset {
         Dataset: the files that calls named. Pipes, sockets and terminals are excluded; their bytes are reported \
         separately. Extent reached: the sum over files of the largest known position. Bytes of an MPI-IO call count \
         only if no call beneath it moved bytes of that file in that process. At least: in summary mode, files without \
-        a separate row are counted together and their number is unknown. Read again: bytes read from each file beyond \
-        its largest position, minus bytes without a known position; this is a lower bound. Opened only: files without \
+        a separate row are counted together and their number is unknown. Read again: the number of bytes read from each file \
+        in excess of its largest position, minus bytes without a known position; this is a lower bound. Opened only: files without \
         any bytes moved. Shared: files used by two or more program images.";
     const FIELDS: &'static str = "\
         `at_least` (whether `files*` and `bytes_reached` may be larger: in summary mode further files are counted \

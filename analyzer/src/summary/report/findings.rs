@@ -256,8 +256,11 @@ pub const NOTHING: &str = "none";
 pub const NO_CALLS: &str = "no rule fired; most rules check calls, and the trace contains none";
 
 /// Reference to the descriptions of rules.
-pub const DESCRIBED: &str = "--explain RULE shows what a rule checks, and its limits; analyzer/FINDINGS.md in the \
+pub const DESCRIBED: &str = "--explain RULE shows what a rule checks and its thresholds; analyzer/FINDINGS.md in the \
     dlio sources lists all rules.";
+
+/// The end of the description of one rule.
+pub const LISTED: &str = "analyzer/FINDINGS.md in the dlio sources lists all rules.";
 
 /// How the savings of findings relate to each other.
 pub const OVERLAP: &str = "Savings overlap: fixing one finding may also save time listed under another.";
@@ -271,12 +274,13 @@ impl Section for Findings {
     const MEANING: &'static str = "\
         Findings: the time that changes could save, by rule. Each rule checks for a pattern and its cost; a pattern \
         that costs less than 1 % of the run time is not a finding. Savings are an upper bound: time in which nothing \
-        computed, divided among calls in proportion to their duration. A finding is critical at 20 % of the run time \
-        or more, a warning at 5 % or more, otherwise a note. Without compute spans it is unknown which I/O was hidden, \
-        so nothing is critical. A change to the loader is replayed: its savings are a prediction with an interval. If \
-        replay cannot predict it, it saves at most the wait. Measured (exact in JSON): counted. Inferred: derived from names, gaps or proportions. \
-        Guess: uncertain. \
-        --full lists rules that did not fire, with their measurements and limits; --rules FILE changes the limits.";
+        computed, divided among calls in proportion to their duration. A finding is critical if it could save 20 % of \
+        the run time or more, a warning at 5 % or more, and otherwise a note. A guess, savings of less than 10 ms, and a start of \
+        which little was I/O are always notes. Without compute spans it is unknown which I/O was hidden, so nothing is critical. \
+        A change to the loader is replayed: its savings are a prediction with an interval. If the replay cannot predict the \
+        change, the savings are at most the wait. Confidence: measured (in JSON: exact) means counted; inferred means derived \
+        from names, gaps or proportions; guess means uncertain. \
+        --full lists rules that did not fire, with their measurements and thresholds; --rules FILE changes the thresholds.";
     const FIELDS: &'static str = "\
         a list, one row per rule, fired rules first: `id`, `state` (`fired`, `silenced`, `quiet`, `unknown`, \
         `ignored`), `severity` (`critical`, `warning`, `note`, `good`; `null` if it did not fire), `confidence` \
@@ -322,7 +326,7 @@ impl Section for Findings {
 
 /// The findings that did not fire, in the order in which they are printed.
 const OTHERS: [(State, &str); 4] = [
-    (State::Silenced, "Suppressed: another finding explains it"),
+    (State::Silenced, "Suppressed by another finding"),
     (State::Quiet, "Did not fire"),
     (State::Unknown, "Not measured"),
     (State::Ignored, "Ignored"),
@@ -363,7 +367,9 @@ fn print_fired(finding: &Finding, width: usize, out: &mut String) {
     // The savings that are stated at most are not those of the limit.
     let is_other = |measure: &&Measure| finding.at_most_wait && measure.key == "worth";
     for measure in finding.measures.iter().filter(|measure| measure.holds() != Some(false) && !is_other(measure)) {
-        hung("    measured: ", &measure.text(), (14, width), out);
+        // Savings are computed, the other values are measured.
+        let label = if measure.key == "worth" { "    estimate: " } else { "    measured: " };
+        hung(label, &measure.text(), (14, width), out);
     }
     if !finding.remedy.is_empty() {
         hung("    change:   ", &finding.remedy, (14, width), out);
@@ -388,7 +394,7 @@ fn print_others(findings: &[Finding], &(state, title): &(State, &str), width: us
         let _ = writeln!(out, "    {}", finding.id);
         match (&finding.silenced_by, state) {
             (Some(other), _) => {
-                hung("      ", &shown(&format!("silenced by {other}: {}", finding.says)), (6, width), out);
+                hung("      ", &shown(&format!("suppressed by {other}: {}", finding.says)), (6, width), out);
             }
             (_, State::Unknown) => hung("      ", &shown(&finding.says), (6, width), out),
             _ => finding.measures.iter().for_each(|measure| {

@@ -43,7 +43,8 @@ impl Section for Functions {
         sum, minimum, mean and maximum are exact. Quantiles of time are exact up to two million events and with \
         --exact, which reads the trace twice; otherwise they are within 0.4 %, in summary mode within 6.3 %. ~ marks \
         inexact numbers. Sizes are bytes moved by successful calls, and all their numbers are exact, except quantiles \
-        in summary mode. Quantiles are interpolated between two values; in SQL, to a millionth of their distance. Per \
+        in summary mode. Quantiles are interpolated between two neighboring values; in SQL, with a resolution of one millionth of the \
+        difference between them. Per \
         second: bytes divided by time summed over calls.";
     const FIELDS: &'static str = "\
         a list: `name`, `cat`, `class`, `count`, `failed`, `time_ns`, `duration_ns`, `bytes`, `size`";

@@ -2,7 +2,7 @@
 //!
 //! The box summarizes the sentences of [`verdict`](super::verdict). It never claims more than they do: it reports a
 //! mixed or unknown cause as such. Findings are judged later, so [`next_step`](super::next_step) adds the next step, and
-//! [`confidence`](super::confidence) how sure the verdict is.
+//! [`confidence`](super::confidence) how certain the verdict is.
 
 use serde::{Deserialize, Serialize};
 
@@ -535,7 +535,7 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
         Bottleneck::OwnNoCpu => (
             "is spent waiting for a CPU",
             format!(
-                "{thread} itself waited {} of {trained} for a CPU, and {} for its readers.",
+                "{thread} waited for a CPU for {} of {trained}, and for its readers for {}.",
                 ns(|group| group.own_no_cpu_ns),
                 waits.mean(waits.waited)
             ),
@@ -797,7 +797,7 @@ fn of_reader_work(waits: &Waits) -> (Bottleneck, String) {
         return (
             Bottleneck::StartupBound,
             format!(
-                "{} of it while readers were starting (their one-time work included) or ending",
+                "{} of it while readers were starting (with their one-time work) or ending",
                 waits.mean(waits.starting)
             ),
         );
@@ -912,7 +912,7 @@ fn of_main_thread(summary: &Summary, reads: &OwnReads) -> Headline {
     let spent = Unit::Share.text(part);
     if part < LIMITING {
         let why = format!(
-            "{name} reads in its main thread, and reads took {times} of its loop; the rest may be preprocessing or training."
+            "{name} reads in its main thread, and its reads took {times} of its loop; the rest may be preprocessing or training."
         );
         return Headline::new(Bottleneck::Unknown, why);
     }
@@ -934,7 +934,7 @@ fn of_main_thread(summary: &Summary, reads: &OwnReads) -> Headline {
         ),
         ..Headline::new(
             bottleneck,
-            format!("{name} reads in its main thread, and reads took {times} of its loop{from}."),
+            format!("{name} reads in its main thread, and its reads took {times} of its loop{from}."),
         )
     }
 }

@@ -108,7 +108,7 @@ impl Section for Jobs {
     type Values = Vec<JobUse>;
 
     const MEANING: &'static str = "\
-        Jobs: what Darshan's logs contain on each job, and its I/O. Times are summed over processes, so they exceed the \
+        Jobs: what Darshan's logs contain about each job, and the I/O of the job. Times are summed over processes, so they exceed the \
         run time of a job that reads in parallel. Bytes and times of MPI-IO count only if POSIX did not count the same \
         file; those of HDF5, PnetCDF and DAOS objects do not count. SQL: the tables jobs and counters.";
     const FIELDS: &'static str = "\

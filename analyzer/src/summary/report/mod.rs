@@ -12,7 +12,7 @@ pub mod allocation;
 pub mod brief;
 mod causes;
 pub mod checkpoints;
-mod commands;
+pub mod commands;
 pub mod communication;
 pub mod confidence;
 pub mod counted;

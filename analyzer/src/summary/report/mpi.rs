@@ -55,11 +55,11 @@ impl Section for MpiFiles {
 
     const MEANING: &'static str = "\
         Files of MPI-IO, with the most time first; # replaces digits in their names. Ranks make a collective request \
-        together and an independent request alone; other calls move no data. Requested and written bytes are those of \
-        the requests, and read and written below those of the file calls that the library made inside them, in \
-        the same thread. In a collective request, a few ranks may make these calls for all ranks. Time is that of all \
-        requests of all ranks, and time below that of the file calls: the rest is communication, other ranks that \
-        arrive late, and the library itself. It is not part of any other section.";
+        together and an independent request alone; other calls move no data. Requested and written: the bytes of the \
+        requests. Read below and written below: the bytes of the file calls that the library made inside these requests, in \
+        the same thread. In a collective request, a few ranks may make these calls for all ranks. Time: the time of all \
+        requests of all ranks. Time below: the time of the file calls. The difference is communication, waiting for ranks that \
+        arrive late, and the library itself. These times are not part of any other section.";
     const FIELDS: &'static str = "\
         a list of the 100 rows with the most time: `file` (with `#` instead of digits), `mode` (`collective`, \
         `independent`, or empty for calls that move no data), `files`, `processes` (of one file, at most), \

@@ -132,6 +132,15 @@ impl Headline {
         self.change = finding.replayed.as_ref().map(|replayed| replayed.change.clone());
     }
 
+    /// Returns the finding that names the main cause of a wait for data.
+    pub fn main_cause<'a>(&self, summary: &'a Summary) -> Option<&'a Finding> {
+        let finding = self.recommended(summary).filter(|finding| finding.id != NAMES_NO_CAUSE)?;
+        (self.bottleneck.is_wait_for_data()
+            && self.bottleneck != Bottleneck::DataBoundMixed
+            && !self.bottleneck.is_open())
+        .then_some(finding)
+    }
+
     /// Returns the finding whose change saves most, among those that concern the bottleneck.
     fn recommended<'a>(&self, summary: &'a Summary) -> Option<&'a Finding> {
         let is_change = |finding: &&Finding| {
@@ -343,7 +352,7 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
         && let Some(reader) = alone_in_its_loader(summary)
     {
         return Some(format!(
-            "set more num_workers for the loader of {reader}, which makes the batches of that loader alone, or use faster storage"
+            "increase num_workers of the loader whose only reader is {reader}, or use faster storage"
         ));
     }
     let waits = training_waits(summary)?;

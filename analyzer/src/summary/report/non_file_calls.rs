@@ -15,7 +15,7 @@ impl Section for PastFiles {
         Calls not on files: calls on pipes, sockets and terminals, calls of the layer net (recv, send, connect, \
         getaddrinfo), calls of HDF5 and MPI-IO, whose file calls are counted themselves (see Data sets of HDF5 and \
         Files of MPI-IO), \
-        and calls that wait for an event or a time, including those for a lock on a file. They never \
+        and calls that wait for an event or for time to pass, including calls that wait for a lock on a file. They never \
         count as I/O, except that a file sent to a socket by sendfile or splice counts as read. In summary mode these \
         calls are listed under Metrics by function.";
     const FIELDS: &'static str = "\

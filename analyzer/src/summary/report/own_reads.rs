@@ -30,7 +30,7 @@ impl OwnReads<'_> {
 
     /// Returns the time of reads and that of the loop.
     pub fn times(&self) -> String {
-        format!("{} of {}", time(self.reads.read_ns as f64), time(self.looped() as f64))
+        format!("{} of the {}", time(self.reads.read_ns as f64), time(self.looped() as f64))
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) fn doubt(summary: &Summary) -> Option<String> {
     let found = compiled(summary, |process, place| place == OwnLoop::Installed || is_worker(process));
     let looped = found.map(|reads| {
         let part = Unit::Share.text(reads.share());
-        format!("{} reads in its main thread, and reads took {part} of its loop.", reads.name)
+        format!("{} reads in its main thread, and its reads took {part} of its loop.", reads.name)
     });
     looped.or_else(|| slept(summary).filter(|_| summary.dataset.bytes_read > 0))
 }
@@ -202,7 +202,7 @@ pub(super) fn reads_itself(summary: &Summary) -> Option<String> {
             )
         }
         _ => format!(
-            "{facts} Read calls do not slow it down. Whether it waits for preprocessing is unknown: calls do not \
+            "{facts} Read calls hardly slow down its loop. Whether it waits for preprocessing is unknown: calls do not \
              distinguish preprocessing from training."
         ),
     })

@@ -95,12 +95,13 @@ impl Section for Processes {
     type Values = Vec<ProcessUse>;
 
     const MEANING: &'static str = "\
-        By process: one row per program that a process ran. Times are summed over calls and threads, so they can \
-        exceed the run time: calls that read, write, sync or access metadata, and compute spans. Writes never include \
+        By process: one row per program that a process ran. Times are those of calls that read, write, sync or \
+        access metadata, and of compute spans. They are summed over calls and threads, so they can exceed the run time. Writes never include \
         syncs, here and in all other numbers. Bytes read and written are those of files. t(wait) is the time in calls \
         that wait for a message on a pipe or socket, a lock or a child, but not in calls that wait for time to pass \
         (sleep). killed: the process did not report its end, because a signal killed it (such as Ctrl-C); signal N if its parent learned which. A process \
-        is named after its script or module, if it has one, and a copy of its parent by its number among workers. \
+        is named after its script or module, if it has one. A process that is a copy of its parent is named by its number among \
+        the workers. \
         Trainers are listed first, then their readers.";
     const FIELDS: &'static str = "\
         a list of program images: `host`, `pid`, `rank`, `program`, `proc` (key into the table `processes`), `parent` \

@@ -53,7 +53,7 @@ impl Section for Recorder {
 
     const MEANING: &'static str = "\
         Flight recorder: dlio trace --last keeps the events of the last period and counts all events. The report and its \
-        verdict cover the time from which every process has all of its events; earlier events are in these counts only. \
+        verdict begin at the time after which no process has dropped any events; earlier events are only in these counts. \
         They are dropped on purpose and do not count as lost. Counts are exact. They include the recorded events, \
         except the last ones of a killed process.";
     const FIELDS: &'static str = "\

@@ -12,6 +12,7 @@ use super::next_step::NAMES_NO_CAUSE;
 use super::processes::{ALL_IO, ProcessUse, in_order};
 use super::runs::scope;
 use super::time_rows::rows;
+use super::verdict::UNKNOWN;
 use super::what_if::helping;
 use crate::summary::figures::units::{bytes, grouped, many, share, time};
 use crate::summary::training::Role;
@@ -88,17 +89,18 @@ struct Room {
 
 fn made(summary: &Summary, width: usize, room: Room) -> String {
     let Room { rows, tables, findings, helping: changes, verifies } = room;
-    let mut out = summary.headline.box_of(width, verifies) + "\n";
-    out += &scope(&summary.runs).map_or(String::new(), |scope| wrapped(&scope, width));
+    let mut out = scope(&summary.runs).map_or(String::new(), |scope| wrapped(&scope, width));
     let (first, rest) = summary.verdict.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
-    out += &wrapped(first, width);
     // The box may already contain a sentence.
-    let rest: Vec<&str> =
-        rest.iter().map(String::as_str).filter(|sentence| !summary.headline.why.contains(sentence)).collect();
+    let is_new = |sentence: &&str| !summary.headline.why.contains(sentence);
+    out += &wrapped(Some(first).filter(is_new).unwrap_or_default(), width);
+    let rest: Vec<&str> = rest.iter().map(String::as_str).filter(is_new).collect();
     out += &wrapped(&rest.join(" "), width);
-    if let Some(damage) = damage_sentence(&summary.damage) {
+    if let Some(damage) = damage_sentence(&summary.damage).filter(|_| is_new(&UNKNOWN)) {
         out += &wrapped(&format!("Damage: {damage}; --section damage lists the files."), width);
     }
+    let space = if out.is_empty() { "" } else { "\n" };
+    out = format!("{}{space}{out}", summary.headline.box_of(width, verifies));
     if !summary.findings.is_empty() {
         found(summary, width, findings, &mut out);
     }
@@ -240,7 +242,8 @@ fn apart(summary: &Summary, width: usize, out: &mut String) {
     let ns: u64 = summary.past_files.iter().map(|function| function.time_ns).sum();
     if count > 0 {
         let (calls, ns) = (many(count, "call", "calls"), took(summary, ns));
-        let text = format!("pipes, sockets, waits: {calls}, {ns} in all threads together: --section past_files");
+        let text =
+            format!("pipes, sockets, waits: {calls}, {ns} summed over threads (--section past_files lists them)");
         hung("  ", &text, (4, width), out);
     }
 }

@@ -41,11 +41,11 @@ impl Section for SharedFiles {
 
     const MEANING: &'static str = "\
         Shared files: files used by two or more processes (program images), the 100 with the most time; ranks: how \
-        many different ranks those processes have. Writes in common: writes of ranks that begin or end in a block of \
+        many different ranks those processes have. Conflicting writes: writes that begin or end in a block of \
         1 MiB to which another rank writes at the same time.";
     const FIELDS: &'static str = "\
         a list of the 100 files with the most time that two or more program images used: `path`, `processes`, \
-        `ranks`, `common_writes` and `common_ns` (writes of ranks that begin or end in a block of 1 MiB to which \
+        `ranks`, `common_writes` and `common_ns` (writes that begin or end in a block of 1 MiB to which \
         another rank writes at the same time, and their time), and the remaining fields as in `files`";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/shared.sql"));
 

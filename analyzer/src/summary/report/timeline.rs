@@ -59,7 +59,7 @@ impl Section for Timeline {
         evenly over the columns it covers; calls count in the column where they end. The columns add up to the bytes \
         that processes read and wrote, except that MPI-IO calls count the bytes of the calls beneath them. Time in \
         calls is summed over threads, so divided by the width it is the number of calls in flight; busy is the time \
-        in which at least one call was active. Computing: at least one process. Waiting: waits of trainers, summed \
+        in which at least one call was active. Computing: the time in which at least one process computed. Waiting: waits of trainers, summed \
         over trainers; inferred waits are the idle time of the trainer's first thread from the start to the end of \
         its training. Latency: median and 99th percentile of the calls that end in a column, within 20 %.";
     const FIELDS: &'static str = "\

@@ -19,22 +19,22 @@ impl Section for Training {
         Training: a trainer is a process with spans of compute, or with spans that wait for the next batch (called \
         fetch, or as PyTorch's and Lightning's profilers name them). Its training lasts from the start of the first of \
         these spans to the end of the last; the time before is its start-up. Waited: the union of its waits. If spans \
-        show only compute, a wait is time in which its own thread reads files or waits for its readers, within the \
-        training and while nothing computes. Readers: threads that read files in the trainer's process or in its \
-        descendants; their activity is not the trainer's waiting. Starting, in I/O, other work: the wait, divided in \
-        proportion to the time that readers, while their trainer waited, were starting (until they took the task of \
-        their first batch), in file calls, and busy with other work. A waiting reader does not count. Every wait \
-        includes starting; other work of readers is judged without it. Inferred: without spans, a trainer is a process \
+        show only compute, a wait is time within the training in which nothing computes and the training thread reads files \
+        or waits for the readers. Readers: threads that read files in the trainer's process or in its \
+        descendants; their activity is not the trainer's waiting. Starting, in I/O, other work: three parts of the \
+        wait. They are proportional to the time that the readers spent, while their trainer waited, on starting (until they \
+        took the task of their first batch), in file calls, and on other work. A waiting reader does not count. The wait \
+        always includes the time of starting; that time is left out only where the other work of the readers is judged. Inferred: without spans, a trainer is a process \
         that takes messages on pipes or sockets from readers of its own program, and works for 1 ms or more after at \
         least one in four of them (or for half of its time). A parent that only collects the results of its pool is \
-        not a trainer, and neither is a program other than Python, Julia or a launcher's rank. Between its readers' \
-        first event and their last message, it waits while its first thread waits for messages, locks or children. \
-        Sleep does not count, and sockets do not count if readers use only pipes, because other processes respond \
-        there. After the last message, the training continues until the trainer waits for another thread or process, \
+        not a trainer, and neither is a program other than Python, Julia or a launcher's rank. Between the first \
+        event and the last message of its readers, a trainer waits while its first thread waits for messages, locks or \
+        children. Sleep does not count. If the readers use only pipes, waits on sockets do not count either, because other \
+        processes respond on the sockets. After the last message, the training continues until the trainer waits for another thread or process, \
         or until its readers have ended. Receiving a batch whose message has arrived (copying, unpickling) counts as \
-        waiting with PyTorch's loader, which then requests another batch. With other loaders, the program's own timer shows more. Held: ranks that communicate wait \
-        for the slowest one. All ranks' waits together cost a rank at most its own wait plus its communication, and at \
-        most the time in which any rank waited. Overlap: the time from the first span of a rank (its trainer and the \
+        waiting with PyTorch's loader, which then requests another batch. With other loaders, the program's own timer shows more. Held: the time \
+        that a rank loses because some rank waits for data, since ranks that communicate wait for the slowest one. It is at most \
+        the rank's own wait plus its communication, and at most the time in which any rank waited. Overlap: the time from the first span of a rank (its trainer and the \
         processes below it) to the last, in four parts: I/O of any of its threads while the trainer computed, compute \
         alone, I/O alone, neither. If the trace shows the thread that ended each wait, the causes come from that \
         thread and not from all readers: see the section waits. There is no SQL for this section: the overlap of one \

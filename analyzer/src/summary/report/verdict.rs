@@ -368,7 +368,7 @@ impl Waits<'_> {
         let what = if is_doubtful && !is_unseen { "something" } else { self.wording().items() };
         let least = if is_doubtful && is_unseen { "at least " } else { "" };
         let mut sentence = format!(
-            "{answer}{inferred}: {} {} for {trained}{} and spent {least}{waited} ({part}) of it waiting for {what}",
+            "{answer}{inferred}: {} {} for {trained}{} and spent {least}{waited} ({part}) of this time waiting for {what}",
             self.who(),
             if self.groups.len() > 1 { self.wording().plural_verb() } else { self.wording().verb() },
             self.on_average()
@@ -376,7 +376,7 @@ impl Waits<'_> {
         if self.mentions_start() {
             let whose = if self.groups.len() > 1 { "their" } else { "its" };
             sentence += &format!(
-                ", {} of that while {whose} readers were starting (their one-time work included) or ending",
+                "; {} of the wait passed while {whose} readers were starting (with their one-time work) or ending",
                 self.mean(self.starting)
             );
         }
@@ -623,12 +623,12 @@ impl Waits<'_> {
             (
                 WaitKind::Lock,
                 self.total(|group| group.lock_wait_ns),
-                "for locks that other threads held; that is not a wait for data",
+                "for locks that other threads held, which does not count as waiting for data",
             ),
             (
                 WaitKind::Peer,
                 self.total(|group| group.peer_wait_ns),
-                "for other ranks or processes, or for the network; that is not a wait for its readers",
+                "for other ranks or processes, or for the network, which does not count as waiting for its readers",
             ),
             (
                 WaitKind::Unknown,
@@ -646,7 +646,7 @@ impl Waits<'_> {
             match self.groups.len() {
                 1 => {
                     let subject = self.wording().subject();
-                    format!("{subject} waited {waited} ({share}) {what}.{}", self.ended_by(kind, ns))
+                    format!("{subject} waited {waited} ({share}) {what}.{}", self.ended_by(kind, ns, &waited))
                 }
                 _ => format!("Each of {} waited {waited} ({share}) on average {what}.", self.who()),
             }
@@ -665,10 +665,10 @@ impl Waits<'_> {
     }
 
     /// Returns a sentence with the name and the work of the thread or program that ended most waits of a kind.
-    fn ended_by(&self, kind: WaitKind, whole: i64) -> String {
+    fn ended_by(&self, kind: WaitKind, whole: i64, waited: &str) -> String {
         let Some((row, part)) = self.ender(kind, whole) else { return String::new() };
         let work = row.work().map_or(String::new(), |work| format!(", which {work}"));
-        format!(" {} of that was for {}{work}.", Unit::Share.text(part), row.named())
+        format!(" {} of these {waited} was for {}{work}.", Unit::Share.text(part), row.named())
     }
 
     /// Returns the thread or program that ended most waits of the only trainer, and its share of them.
@@ -801,26 +801,26 @@ fn volume(summary: &Summary) -> String {
     let spans_only = calls == 0 && what.files == 0;
     if spans_only {
         return format!(
-            "In {}, {} recorded {}; calls were not recorded, so file use is unknown.",
+            "In {}, the tracer recorded {} of {}; calls were not recorded, so file use is unknown.",
             time(summary.time.total_ns as f64),
-            who.shown_processes(),
             many(who.events, "span", "spans"),
+            who.shown_processes(),
         );
     }
     if !names_files(summary) {
         return format!(
-            "In {}, {} recorded {}; the trace contains neither file names nor sizes (DFTracer records them with \
+            "In {}, the tracer recorded {} of {}; the trace contains neither file names nor sizes (DFTracer records them with \
              DFTRACER_INC_METADATA=1).",
             time(summary.time.total_ns as f64),
-            who.shown_processes(),
             many(who.events, "event", "events"),
+            who.shown_processes(),
         );
     }
     format!(
-        "In {}, {} recorded {} on {}{}, read {} and wrote {}{}.",
+        "In {}, the tracer recorded {} of {}, which used {}{}, read {} and wrote {}{}.",
         time(summary.time.total_ns as f64),
-        who.shown_processes(),
         many(who.events, "event", "events"),
+        who.shown_processes(),
         what.at_least(),
         many(what.files, "file", "files"),
         bytes(what.bytes_read as f64),
@@ -895,7 +895,7 @@ fn balance(summary: &Summary, has_pools: bool) -> Option<String> {
 
 /// The way to record waits that calls do not show.
 const RECORD_SPANS: &str =
-    "Spans show it: trace a PyTorch script with dlio trace -- python -m dliotrace run --torch SCRIPT.";
+    "Spans would show this: trace a PyTorch script with dlio trace -- python -m dliotrace run --torch SCRIPT.";
 
 /// Returns `true` if the trace has spans of checkpoints and no training.
 pub(super) fn saves_alone(summary: &Summary) -> bool {
@@ -920,7 +920,8 @@ fn hidden(spent: &Time) -> &'static str {
 }
 
 /// How to record spans in compiled programs.
-const RECORD_SPANS_IN_C: &str = "Spans show it: record them with dliotrace.h (C) or the crate dlio-tracer (Rust).";
+const RECORD_SPANS_IN_C: &str =
+    "Spans would show this: record them with dliotrace.h (C) or the crate dlio-tracer (Rust).";
 
 /// Below this share of the run, file calls are not worth a sentence.
 const LITTLE_IO: f64 = 0.05;
@@ -1012,7 +1013,7 @@ fn lacking(summary: &Summary) -> Option<String> {
 }
 
 /// Returns a sentence with a capital as its first letter.
-pub(super) fn capital(text: &str) -> String {
+pub fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }

@@ -27,14 +27,14 @@ impl Section for WhatIf {
 
     const MEANING: &'static str = "\
         What would help: a simulation replays the training with the batches, readers and steps of the trace, first \
-        unchanged, then with a change. If the unchanged replay differs from the measurement by more than 5 % of the \
+        unchanged, then with a change. If the replay without a change differs from the measurement by more than 5 % of the \
         wait and 3 % of the time, the section contains the reason instead of a prediction. A prediction is an \
-        interval. It covers effects that the trace does not show (how storage slows down under load, the cost of \
-        further readers, whether a batch or its reader is slow), resampled batches, and at least 5 % of the training \
-        time on each side. If the interval contains the measured time, the row shows nothing measurable, or unknown if \
+        interval. It allows for effects that the trace does not show (how storage slows down under load, the cost of \
+        further readers, whether a batch or its reader is slow) and for the variation between resampled batches, and extends \
+        at least 5 % of the training time to each side. If the interval contains the measured time, the row shows nothing measurable, or unknown if \
         an end of the interval is more than 15 % away. Rows are sorted by the smallest gain in their interval. Gains \
-        cannot be added: --what-if storage=2,workers=4 replays both changes together. No change to the loader saves \
-        more than the row without any wait.";
+        cannot be added: --what-if storage=2,workers=4 replays both changes together. No change to the loader can \
+        save more than the amount in the row without any wait.";
     const FIELDS: &'static str = "\
         `null` without a training run, else `measured_ns` (the training), `replayed_ns` (the same, replayed unchanged), `wait_ns`, \
         `replayed_wait_ns`, `loader` (its setup as batches show it: `readers`, `prefetch`, `any_order`, `passes`, \
@@ -288,6 +288,9 @@ pub fn helping(summary: &Summary, except: Option<&str>) -> Vec<String> {
     rows.filter_map(line).collect()
 }
 
+/// The number of readers to test if no change names one.
+const READERS: u32 = 8;
+
 /// Formats the table as text.
 pub fn table(replay: &Replay, width: usize) -> String {
     let mut out = String::new();
@@ -303,12 +306,12 @@ pub fn table(replay: &Replay, width: usize) -> String {
     if let (Some(time_ns), Some(wait_ns)) = (replay.replayed_ns, replay.replayed_wait_ns) {
         let percent = |a: i64, b: i64| 100.0 * (a - b).abs() as f64 / b.max(1) as f64;
         let text = format!(
-            "The unchanged replay ({}, {} of it waiting) is within {:.1} % of its time and {:.1} % of \
-             its wait.",
-            time(measured as f64),
-            time(replay.wait_ns as f64),
+            "The replay without a change is within {:.1} % of the measured time ({}) and within {:.1} % of the measured wait ({} \
+             of it).",
             percent(time_ns, measured),
+            time(measured as f64),
             percent(wait_ns, replay.wait_ns),
+            time(replay.wait_ns as f64),
         );
         out.push_str(&indented(&text, width));
     }
@@ -322,10 +325,14 @@ pub fn table(replay: &Replay, width: usize) -> String {
         let notes = row.notes.iter().map(|note| format!("{}: {note}.", row.change));
         why.chain(notes).for_each(|text| out.push_str(&indented(&text, width)));
     }
-    let verify = "To verify a change, make it, record the run with dlio trace -o after, and add --compare after to this \
-                  command. To try readers on this storage alone, add --workload job.yaml to this command, then run \
-                  dlio bench workload=job.yaml ++reader.read_threads=8.";
-    out.push_str(&indented(verify, width));
+    let readers = replay.changes.iter().find_map(|row| row.change.strip_prefix("workers=")?.parse().ok());
+    let verify = format!(
+        "To verify a change, make it, record the run with dlio trace -o after, and add --compare after to this command. To \
+         test how this storage serves more readers, without the program, add --workload job.yaml to this command, then run \
+         dlio bench workload=job.yaml ++workload.reader.read_threads={}.",
+        readers.unwrap_or(READERS)
+    );
+    out.push_str(&indented(&verify, width));
     out
 }
 
