@@ -241,6 +241,7 @@ impl<'a> Family<'a> {
         family.find_passed_wakes();
         family.find_mutual_locks();
         family.find_interpreter_locks();
+        family.find_awaited_results();
         family.find_idle_holders();
         family.communicators = family.find_communicators();
         family.communicators.extend(family.find_twins());
@@ -813,6 +814,51 @@ impl<'a> Family<'a> {
             let idle: Vec<_> = found.into_iter().flat_map(|poll| poll.sleeps).map(|at| (at, Part::Idle)).collect();
             thread.reclassify(&idle);
         }
+    }
+
+    /// Finds first threads that sleep until another thread of their process has received a result: they wait for that thread.
+    fn find_awaited_results(&mut self) {
+        for number in 0..self.threads.len() {
+            if !self.threads[number].is_first || !self.threads[number].class.contains(&Part::Sleep) {
+                continue;
+            }
+            let results = self.results_beside(number);
+            let received = |from: i64, to: i64| {
+                let last = results[..results.partition_point(|(end, _)| *end <= to)].last();
+                last.filter(|(end, _)| *end >= from).map(|&(end, tid)| (tid, end))
+            };
+            let found = polls::find_awaited(&self.threads[number], received);
+            let thread = &mut self.threads[number];
+            for awaited in &found {
+                for at in &awaited.sleeps {
+                    let step = &mut thread.steps[*at];
+                    let is_last = awaited.sleeps.last() == Some(at);
+                    (step.kind, step.timed_out) = (StepKind::Wait, !is_last);
+                    if is_last {
+                        (step.waker, step.woken) = (awaited.waker, step.end - awaited.at);
+                    }
+                }
+            }
+            let idle: Vec<_> =
+                found.into_iter().flat_map(|awaited| awaited.sleeps).map(|at| (at, Part::Idle)).collect();
+            thread.reclassify(&idle);
+        }
+    }
+
+    /// Returns when other threads of a thread's process received messages of other processes, and which.
+    fn results_beside(&self, number: usize) -> Vec<(i64, i32)> {
+        let LaneId { proc, tid } = self.threads[number].lane;
+        let from_outside = |object: u64| self.givers(object).iter().any(|&giver| self.threads[giver].lane.proc != proc);
+        let mut known: BTreeMap<u64, bool> = BTreeMap::new();
+        let mut results: Vec<(i64, i32)> = Vec::new();
+        for thread in self.threads_of(proc).map(|other| &self.threads[other]).filter(|other| other.lane.tid != tid) {
+            let takes = thread.takes();
+            let takes =
+                takes.filter(|take| *known.entry(take.object.id).or_insert_with(|| from_outside(take.object.id)));
+            results.extend(takes.map(|take| (take.end, thread.lane.tid)));
+        }
+        results.sort_unstable();
+        results
     }
 
     /// Adds messages for which there is no sending call, because threads act directly on an object that another thread waits for.

@@ -100,15 +100,15 @@ impl Family<'_> {
                 (*all, *before) = (*all + 1, *before + is_switch(thread, at) as u64);
             }
         }
-        // In one structure with the interpreter lock, few waits show it.
+        // Few such waits are known by their object: it is in one structure with the interpreter lock.
         let is_beside = |&(proc, object): &(u32, u64)| {
             locks.range((proc, object.saturating_sub(SWITCH_BYTES))..(proc, object)).next().is_some()
         };
-        let is_one = |[all, before]: &[u64; 2], is_beside: bool| match is_beside {
-            true => 2 * before >= *all,
-            false => *all >= SWITCHES_MIN && 10 * before >= 9 * all,
+        let is_one = |wait: &(u32, u64), [all, before]: &[u64; 2]| match *all < SWITCHES_MIN {
+            true => 2 * before >= *all && is_beside(wait),
+            false => 10 * before >= 9 * all,
         };
-        waits.retain(|wait, counts| is_one(counts, is_beside(wait)));
+        waits.retain(|wait, counts| is_one(wait, counts));
         for thread in &mut self.threads {
             let is_its = |at: &usize| {
                 let step = &thread.steps[*at];

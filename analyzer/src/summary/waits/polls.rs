@@ -12,6 +12,14 @@ use super::timeline::{Object, StepKind};
 /// Less work than this lies between a look and the sleep after it.
 const LOOK_NS: i64 = 1_000_000;
 
+/// Fewer rows of several sleeps, or rows of fewer lengths, may be steps that sleep.
+const ROWS_MIN: usize = 3;
+const LENGTHS_MIN: usize = 3;
+
+/// A result arrives in the last sleep of this part of the rows.
+const ARRIVES: usize = 4;
+const ARRIVES_OF: usize = 5;
+
 /// Sleeps of a thread until a message of one object was there.
 pub struct Poll {
     pub sleeps: Vec<usize>,
@@ -51,6 +59,59 @@ pub fn find(thread: &Thread, arrives: impl Fn(Object, i64, i64) -> bool) -> Vec<
         }
     }
     found
+}
+
+/// A result that another thread of the process received, and looks for it that slept before it was there.
+pub struct Awaited {
+    pub sleeps: Vec<usize>,
+    pub waker: i32,
+    pub at: i64,
+}
+
+/// Returns the sleeps of a thread that looks in memory for results, which other threads of its process receive. Such looks
+/// are no calls: they show in rows of sleeps of different numbers, in whose last one a result arrives, and rarely in others.
+/// `received` returns the thread that received one between two timestamps, and when.
+pub fn find_awaited(thread: &Thread, received: impl Fn(i64, i64) -> Option<(i32, i64)>) -> Vec<Awaited> {
+    let rows = rows(thread);
+    let lengths: BTreeSet<usize> = rows.iter().map(Vec::len).collect();
+    let several = rows.iter().filter(|row| row.len() > 1).count();
+    if several < ROWS_MIN || lengths.len() < LENGTHS_MIN {
+        return Vec::new();
+    }
+    let arrival = |at: usize| received(thread.steps[at].start - LOOK_NS, thread.steps[at].end);
+    let others = || rows.iter().flat_map(|row| &row[..row.len() - 1]);
+    if 2 * others().filter(|at| arrival(**at).is_some()).count() > others().count() {
+        return Vec::new();
+    }
+    let all = rows.len();
+    let awaited = |sleeps: Vec<usize>| {
+        let (waker, at) = arrival(*sleeps.last()?)?;
+        Some(Awaited { sleeps, waker, at })
+    };
+    let found: Vec<Awaited> = rows.into_iter().filter_map(awaited).collect();
+    if ARRIVES_OF * found.len() >= ARRIVES * all { found } else { Vec::new() }
+}
+
+/// Returns the rows of sleeps between which a thread did next to nothing.
+fn rows(thread: &Thread) -> Vec<Vec<usize>> {
+    let mut rows: Vec<Vec<usize>> = Vec::new();
+    let mut last: Option<i64> = None;
+    for (at, step) in thread.steps.iter().enumerate() {
+        match step.kind {
+            StepKind::Edge | StepKind::TimedWait | StepKind::Post => {}
+            _ if thread.class[at] == Part::Gil => {}
+            StepKind::Sleep if thread.class[at] == Part::Sleep && step.object.id == 0 => {
+                let goes_on = last.is_some_and(|last| thread.worked(last, step.start) < LOOK_NS);
+                match rows.last_mut().filter(|_| goes_on) {
+                    Some(row) => row.push(at),
+                    None => rows.push(vec![at]),
+                }
+                last = Some(step.end);
+            }
+            _ => last = None,
+        }
+    }
+    rows
 }
 
 /// Returns the locks that the thread posts right after it has received a message.
@@ -112,6 +173,35 @@ mod tests {
             (StepKind::Post, LOCK, 25, 25),
         ];
         assert_eq!(sleeps(&polling), [[3, 5]]);
+    }
+
+    /// Rows of sleeps of 5 ms, with 20 ms of work between them.
+    fn rows_of(lengths: &[i64]) -> (Vec<(StepKind, Object, i64, i64)>, Vec<i64>) {
+        let (mut steps, mut ends, mut at) = (Vec::new(), Vec::new(), 0);
+        for length in lengths {
+            for _ in 0..*length {
+                steps.push((StepKind::Sleep, Object::default(), at, at + 5));
+                at += 5;
+            }
+            ends.push(at);
+            at += 20;
+        }
+        (steps, ends)
+    }
+
+    #[test]
+    fn rows_of_sleeps_until_results_arrive_are_waits() {
+        let found = |lengths: &[i64], late: i64| {
+            let (steps, ends) = rows_of(lengths);
+            let ends: Vec<i64> = ends.into_iter().map(|end| (end - late) * MS).collect();
+            let received = |from: i64, to: i64| Some((9, *ends.iter().find(|end| (from..=to).contains(end))?));
+            find_awaited(&thread(&steps), received).len()
+        };
+        assert_eq!(found(&[4, 2, 3, 5], 2), 4);
+        // Steps of equal length, and results that arrive at any time.
+        assert_eq!([found(&[3, 3, 3, 3], 2), found(&[4, 2, 3, 5], 8)], [0, 0]);
+        let (steps, _) = rows_of(&[4, 2, 3, 5]);
+        assert!(find_awaited(&thread(&steps), |_, to| Some((9, to))).is_empty());
     }
 
     #[test]

@@ -24,9 +24,9 @@ const BETWEEN_FORKS_NS: i64 = 100_000_000;
 /// A loader starts threads and requests batches between the creation of its readers and its first wait, in this time.
 const REQUESTING_NS: i64 = 20_000_000;
 
-/// Returns the longest time between waits and receipts: the longest step, or pause between passes.
-fn longest_gap(waits: impl Iterator<Item = (i64, i64)>, takes: &[Interval]) -> i64 {
-    let mut times: Vec<(i64, i64)> = waits.chain(takes.iter().map(|take| (take.start, take.end))).collect();
+/// Returns the longest time between receipts: the longest step, or pause between passes.
+fn longest_gap(receipts: impl Iterator<Item = (i64, i64)>) -> i64 {
+    let mut times: Vec<(i64, i64)> = receipts.collect();
     times.sort_unstable();
     let mut end = i64::MAX;
     let gaps = times.iter().map(|&(start, until)| {
@@ -127,7 +127,9 @@ impl Trainer<'_, '_> {
         let works =
             data().zip(data().skip(1)).filter(|(wait, next)| self.computes(wait.end, next.start)).count() as u64;
         // A trainer stops its readers when it has processed the last batch.
-        let step_max = longest_gap(data().filter(by_reader).map(|wait| (wait.start, wait.end)), &takes);
+        let receipts = data().filter(by_reader).map(|wait| (wait.start, wait.end));
+        let receipts = receipts.chain(takes.iter().map(|take| (take.start, take.end)));
+        let step_max = longest_gap(receipts.filter(|(start, _)| *start >= from));
         let done = self.done(last);
         let to = if stops.contains(&last) || in_vain_until == Some(last) {
             last
@@ -180,17 +182,15 @@ impl Trainer<'_, '_> {
         receipts.extend(beside);
         receipts.sort_unstable_by_key(|receipt| receipt.start);
         let mut longest = 0;
-        let mut found = None;
         for at in (1..receipts.len()).rev() {
             let pause = receipts[at].start - receipts[at - 1].end;
             let is_pause = pause >= READY_NS.max(PAUSES * longest) && at + WAITS_MIN <= receipts.len();
-            if is_pause && at <= READY_MAX * readers {
-                found = Some(at).filter(|&at| self.are_unlike(&receipts[..at], &receipts[at..]));
-                break;
+            if is_pause && at <= READY_MAX * readers && self.are_unlike(&receipts[..at], &receipts[at..]) {
+                return Some(receipts[at].start);
             }
             longest = longest.max(pause);
         }
-        found.map(|at| receipts[at].start)
+        None
     }
 
     /// Returns `true` if the objects of the first messages carried none of the others.
