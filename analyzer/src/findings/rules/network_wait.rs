@@ -16,7 +16,7 @@ pub const RULE: Rule = Rule {
     silences_rules: &[],
     remedy: "use larger requests, connections that stay open, a local copy or cache; or more requests at a time, if the server \
              answers them side by side",
-    torch: "use larger requests, connections that stay open, a local copy or cache; or larger num_workers, if the server answers \
+    torch: "use larger requests, connections that stay open, a local copy or cache; or a larger num_workers, if the server answers \
             more requests side by side",
     elsewhere: "",
     verify: COMPARE,

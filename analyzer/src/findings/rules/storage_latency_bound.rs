@@ -18,7 +18,7 @@ pub const RULE: Rule = Rule {
     silences_rules: &["too-many-readers"],
     remedy: "keep more reads in flight: more readers, more prefetched batches, readahead (posix_fadvise), larger \
         reads",
-    torch: "keep more reads in flight: larger num_workers, a larger prefetch_factor, readahead (posix_fadvise), larger \
+    torch: "keep more reads in flight: a larger num_workers or prefetch_factor, readahead (posix_fadvise), larger \
         reads",
     elsewhere: "",
     verify: COMPARE,

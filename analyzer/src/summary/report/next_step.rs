@@ -111,8 +111,8 @@ impl Headline {
         let is_open = |cause: Bottleneck| cause.is_open() || cause == Bottleneck::CpuLimited;
         let Some(next) = &mut self.next else { return };
         match (concerns(first), concerns(second)) {
-            (true, false) if !is_open(second) => *next += &format!("; then {}", second.general_step()),
-            (false, true) if !is_open(first) => *next = format!("{}; then {next}", first.general_step()),
+            (true, false) if !is_open(second) => *next += &format!("; then {}", own_step(second, summary)),
+            (false, true) if !is_open(first) => *next = format!("{}; then {next}", own_step(first, summary)),
             _ => {}
         }
     }
@@ -411,6 +411,11 @@ fn alone_in_its_loader(summary: &Summary) -> Option<String> {
     let is_most = 2 * row.wait_ns > group.waited_ns.unwrap_or(0);
     let is_alone = group.torch && group.loading.mixes_loaders && reader.channel.is_some() && with_it.count() == 0;
     (is_most && is_alone).then(|| row.named())
+}
+
+/// Returns the step against a cause that no finding is about.
+fn own_step(cause: Bottleneck, summary: &Summary) -> String {
+    if cause == Bottleneck::StartupBound { cheaper_start(summary) } else { cause.general_step().into() }
 }
 
 /// Two starts of readers may be those of a loader for training and of one for validation.

@@ -352,16 +352,17 @@ impl<'a> Family<'a> {
     }
 
     /// Returns how much longer than usual a process works on its first item, because it first imports modules or opens its data.
-    /// The item began at `from`. Returns zero if the difference is small. If the process replaced another one or was replaced,
-    /// all of its work counts. Otherwise, only its CPU time counts, because the work of a first process may also be longer due
-    /// to a cold cache.
+    /// The item began at `from`. Returns zero if the difference is small. Time in which it fetches data does not count: the first
+    /// item may need more of them, as for a buffer in which samples are shuffled. If the process replaced another one or was
+    /// replaced, all of its other work counts, otherwise only its CPU time.
     pub fn prepares(&self, proc: u32, from: i64) -> i64 {
         let Some(first) = self.first_thread(proc).map(|thread| &self.threads[thread]) else { return 0 };
         let given = self.items_given(proc, from);
         if given.len() <= ITEMS_MIN {
             return 0;
         }
-        let works = FirstItem::of(from, &given, |from, to| first.worked(from, to));
+        let works =
+            FirstItem::of(from, &given, |from, to| first.worked(from, to) - first.composition(from, to).fetched());
         let computes = FirstItem::of(from, &given, |from, to| {
             let did = first.composition(from, to);
             [Part::Cpu, Part::NoCpu, Part::Gil].into_iter().map(|part| did.get(part)).sum()

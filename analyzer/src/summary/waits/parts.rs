@@ -139,6 +139,11 @@ impl Parts {
         self
     }
 
+    /// Returns the time in which data were fetched.
+    pub fn fetched(&self) -> i64 {
+        [Part::Storage, Part::Network, Part::PageFaults].iter().map(|part| self.get(*part)).sum()
+    }
+
     /// Moves what is in one part to another.
     pub fn relabel(mut self, from: Part, to: Part) -> Parts {
         let ns = std::mem::take(&mut self.0[from as usize]);

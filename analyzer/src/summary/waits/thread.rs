@@ -284,8 +284,7 @@ impl Thread {
     pub fn passes_on(&self) -> bool {
         let all = self.through.last().copied().unwrap_or_default().without(Part::Idle);
         let (sum, hands) = (all.sum(), all.get(Part::HandOver));
-        let fetched = [Part::Storage, Part::Network, Part::PageFaults].map(|part| all.get(part)).iter().sum::<i64>();
-        !self.is_first && 10 * hands > sum && 2 * (hands + all.get(Part::Lock)) > sum && 10 * fetched < sum
+        !self.is_first && 10 * hands > sum && 2 * (hands + all.get(Part::Lock)) > sum && 10 * all.fetched() < sum
     }
 
     /// Returns the time it read files, received from a network, or read mapped files, in all its life.
