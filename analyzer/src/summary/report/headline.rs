@@ -434,7 +434,7 @@ fn of_training(summary: &Summary, waits: &Waits) -> Headline {
         Some((_, Bottleneck::OwnWork)) if data >= FREE && waits.readers_set_pace() => of_data(waits, data),
         Some((part, Bottleneck::PipeBound)) if part > data => of_pipe(waits, part),
         Some((part, bottleneck)) if part > data => of_another_wait(waits, bottleneck, part),
-        _ if data >= FREE => of_data(waits, data),
+        _ if data >= LIMITING || data >= FREE && polled(summary, waits).is_none() => of_data(waits, data),
         _ => on_gpu().unwrap_or_else(|| of_none(summary, waits)),
     }
 }
@@ -669,6 +669,9 @@ fn of_none(summary: &Summary, waits: &Waits) -> Headline {
     let part = waits.lost();
     // Calls do not show work of the trainer's own thread on its data.
     let is_inferred = certainty == Certainty::Inferred;
+    if let Some(why) = polled(summary, waits) {
+        return Headline::new(Bottleneck::Unknown, why);
+    }
     let (title, maker) = if is_inferred { ("NOT READER-BOUND", "readers") } else { (bottleneck.title(), "data") };
     let waited = match waits.waited {
         0 => "did not wait".into(),
@@ -685,6 +688,21 @@ fn of_none(summary: &Summary, waits: &Waits) -> Headline {
         ),
         ..Headline::new(bottleneck, format!("{} {waited} for {}{more}.{after}", waits.who(), waits.wording().items()))
     }
+}
+
+/// Returns the sentence on the short sleeps of a trainer if they take a considerable part of its time. Spans show what they are
+/// for.
+fn polled(summary: &Summary, waits: &Waits) -> Option<String> {
+    let group = waits.groups.first().filter(|_| certainty(waits) == Certainty::Inferred)?;
+    let polled_ns = summary.processes.iter().find(|process| process.proc == group.proc)?.first_thread?.polled_ns;
+    (polled_ns as f64 >= FREE * group.trained_ns as f64).then(|| {
+        format!(
+            "{} slept {} of {} in rows of short sleeps: it may look for a batch again and again, which calls do not show.",
+            waits.who(),
+            time(polled_ns as f64),
+            waits.mean(waits.trained)
+        )
+    })
 }
 
 fn of_data(waits: &Waits, part: f64) -> Headline {

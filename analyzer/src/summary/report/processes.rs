@@ -110,7 +110,7 @@ impl Section for Processes {
         `to_ts`, `read_ns`, `pauses` of 1 ms or more between them; `null` if there are none), `own_loop` (`local` or \
         `installed`, the directory of a compiled program which may train: its first thread reads data in a loop, and it \
         sends, receives and writes little; otherwise `null`), \
-        `first_thread` (`sleeps`, `slept_ns`, and `mapped`, its mappings of data files: `from_ts` of the first one, \
+        `first_thread` (`sleeps`, `slept_ns`, `polled_ns` of short ones in rows, and `mapped`, its mappings of data files: `from_ts` of the first one, \
         `to_ts` of its last event, `faults` that storage served, and the least time `fault_ns` that it waited for them; \
         `null` if it neither slept nor mapped any, or if that is unknown), `resources` (its limits \
         and use: `cpus` and `cpu_list` on which its main thread could run at its start, `cpus_end` and `cpu_list_end` \

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::family::Family;
 use super::parts::Part;
+use super::polls;
 use super::thread::{Mapped, Thread};
 use super::timeline::{Step, StepKind};
 use crate::summary::tree::LaneId;
@@ -15,6 +16,9 @@ pub struct FirstThread {
     /// Number of its sleeps, and their time.
     pub sleeps: u64,
     pub slept_ns: i64,
+    /// Time of short sleeps in rows of different lengths: looks for something in memory that no call shows, it seems.
+    #[serde(default)]
+    pub polled_ns: i64,
     /// Its use of mapped data files; `null` if it mapped none.
     pub mapped: Option<Mapped>,
 }
@@ -32,5 +36,5 @@ fn of(thread: &Thread) -> FirstThread {
     };
     let sleeps = thread.steps.iter().zip(&thread.class).filter_map(slept);
     let (sleeps, slept_ns) = sleeps.fold((0, 0), |(count, ns), slept| (count + 1, ns + slept));
-    FirstThread { sleeps, slept_ns, mapped: thread.mapped }
+    FirstThread { sleeps, slept_ns, polled_ns: polls::slept_in_rows(thread), mapped: thread.mapped }
 }

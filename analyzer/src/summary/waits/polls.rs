@@ -16,6 +16,10 @@ const LOOK_NS: i64 = 1_000_000;
 const ROWS_MIN: usize = 3;
 const LENGTHS_MIN: usize = 3;
 
+/// Programs look again after this time at most, on average; steps that sleep are longer. Fewer looks show no pattern.
+const SHORT_NS: i64 = 15_000_000;
+const SLEEPS_MIN: usize = 20;
+
 /// A result arrives in the last sleep of this part of the rows.
 const ARRIVES: usize = 4;
 const ARRIVES_OF: usize = 5;
@@ -90,6 +94,17 @@ pub fn find_awaited(thread: &Thread, received: impl Fn(i64, i64) -> Option<(i32,
     };
     let found: Vec<Awaited> = rows.into_iter().filter_map(awaited).collect();
     if ARRIVES_OF * found.len() >= ARRIVES * all { found } else { Vec::new() }
+}
+
+/// Returns the time of the sleeps of a thread that seems to look for something again and again: rows of short sleeps, in which
+/// no two waits need to be equally long.
+pub fn slept_in_rows(thread: &Thread) -> i64 {
+    let rows = rows(thread);
+    let lengths: BTreeSet<usize> = rows.iter().map(Vec::len).collect();
+    let several: Vec<usize> = rows.into_iter().filter(|row| row.len() > 1).flatten().collect();
+    let slept: i64 = several.iter().map(|&at| thread.steps[at].end - thread.steps[at].start).sum();
+    let are_short = slept < SHORT_NS * several.len() as i64;
+    if are_short && several.len() >= SLEEPS_MIN && lengths.len() >= LENGTHS_MIN { slept } else { 0 }
 }
 
 /// Returns the rows of sleeps between which a thread did next to nothing.
@@ -202,6 +217,13 @@ mod tests {
         assert_eq!([found(&[3, 3, 3, 3], 2), found(&[4, 2, 3, 5], 8)], [0, 0]);
         let (steps, _) = rows_of(&[4, 2, 3, 5]);
         assert!(find_awaited(&thread(&steps), |_, to| Some((9, to))).is_empty());
+    }
+
+    #[test]
+    fn only_short_sleeps_in_rows_of_different_lengths_may_be_looks() {
+        let polled = |lengths: &[i64]| slept_in_rows(&thread(&rows_of(lengths).0)) / MS;
+        assert_eq!(polled(&[9, 6, 1, 8]), 115);
+        assert_eq!([polled(&[1; 24]), polled(&[8, 8, 8]), polled(&[3, 4, 5])], [0, 0, 0]);
     }
 
     #[test]

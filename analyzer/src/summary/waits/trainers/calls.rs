@@ -123,7 +123,7 @@ impl Trainer<'_, '_> {
         let prepared = self.prepared_until(&data().collect::<Vec<_>>());
         let from = prepared.or_else(|| self.ready_until(data(), &takes, readers.len())).unwrap_or(from);
         let ends = data().filter(by_reader).map(|wait| wait.end).filter(|end| stops_are_waits || !stops.contains(end));
-        let last = ends.chain(takes.iter().map(|take| take.end)).max()?;
+        let last = ends.chain(takes.iter().map(|take| take.end)).chain(self.last_passed_on(&readers)).max()?;
         let works =
             data().zip(data().skip(1)).filter(|(wait, next)| self.computes(wait.end, next.start)).count() as u64;
         // A trainer stops its readers when it has processed the last batch.
@@ -476,10 +476,7 @@ impl Trainer<'_, '_> {
         let (family, lane) = (self.family, self.lane());
         let is_from_reader = |object: u64| match readers.is_empty() {
             true => family.is_given_below(object, lane.proc),
-            false => family.givers(object).into_iter().any(|thread| {
-                let giver = family.threads[thread].lane;
-                giver.proc != lane.proc && readers.contains(&self.reader(giver))
-            }),
+            false => self.is_from(readers, object),
         };
         let mut known: BTreeMap<u64, bool> = BTreeMap::new();
         let takes = family.threads[self.thread].takes();
@@ -490,6 +487,27 @@ impl Trainer<'_, '_> {
         let threads = beside.filter_map(|reader| family.thread_of(*reader));
         let made_room = threads.flat_map(|thread| self.made_room(thread));
         messages.chain(made_room.map(|at| Interval { start: at, end: at })).collect()
+    }
+
+    /// Returns when another thread of the trainer's process last received a message of a reader in another process: it passes
+    /// batches on, for which the trainer may not have to wait.
+    fn last_passed_on(&self, readers: &BTreeSet<LaneId>) -> Option<i64> {
+        let beside = self.family.threads_of(self.lane().proc).filter(|&thread| thread != self.thread);
+        let mut known: BTreeMap<u64, bool> = BTreeMap::new();
+        let takes = beside.flat_map(|thread| self.family.threads[thread].takes());
+        let passed = takes.filter(|step| {
+            let object = step.object.id;
+            *known.entry(object).or_insert_with(|| !readers.is_empty() && self.is_from(readers, object))
+        });
+        passed.map(|step| step.end).max()
+    }
+
+    /// Returns `true` if readers in other processes send through an object.
+    fn is_from(&self, readers: &BTreeSet<LaneId>, object: u64) -> bool {
+        self.family.givers(object).into_iter().any(|thread| {
+            let giver = self.family.threads[thread].lane;
+            giver.proc != self.lane().proc && readers.contains(&self.reader(giver))
+        })
     }
 
     /// Returns the time at which the trainer had processed the last batch: it waits for another thread, stops its
