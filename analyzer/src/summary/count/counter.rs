@@ -171,6 +171,7 @@ impl Consumer for Counter<'_> {
         self.is_ranked = self.catalog.is_process(batch.proc, |process| process.rank.is_some());
         self.see_moves(batch);
         let first = batch.ts.iter().copied().min();
+        self.timelines.divides_by_spans(self.kinds.iter().any(|kind| kind.next_batch));
         self.timelines.begin(self.lane_id, first.unwrap_or(i64::MAX));
         (self.wake, self.sent, self.usage) = (0, 0, 0);
         self.saves.interrupt();

@@ -15,6 +15,7 @@
 //! locks        objects that are locks: of files, in shared memory, and Python's interpreter lock
 //! first_threads  sleeps and page faults of first threads
 //! thread       one thread's time, divided
+//! recent_calls last file calls of a thread, for spans
 //! timeline     activity of each thread, collected while a trace is read
 //! parts        the causes of a wait, as exact sums
 //! ```
@@ -31,6 +32,7 @@ pub mod parts;
 pub mod passes;
 pub mod pipeline;
 pub mod polls;
+mod recent_calls;
 pub mod thread;
 pub mod timeline;
 pub mod trainers;

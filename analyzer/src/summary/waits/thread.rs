@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::parts::{Part, Parts};
 use super::timeline::{Object, OpenedFile, Step, StepKind, ThreadPart};
 use crate::batch::Usage;
-use crate::summary::time::intervals::Interval;
+use crate::summary::time::intervals::{Interval, unite};
 use crate::summary::tree::LaneId;
 
 /// Minimum duration of a wait. A thread that sleeps and is woken immediately takes about as long.
@@ -141,7 +141,7 @@ impl Thread {
             opened: part.opened,
             mapped: None,
         }
-        .divided(&part.usage);
+        .divided(&part.usage, part.mapped);
         Thread { mapped: from_mapping.map(|from| thread.use_of_mappings(from, &part.usage)), ..thread }
     }
 
@@ -163,23 +163,34 @@ impl Thread {
         found
     }
 
-    /// Divides the time between steps in advance.
-    fn divided(mut self, usage: &[Usage]) -> Thread {
+    /// Divides the time between steps in advance; `mapped` is the first mapping of a data file.
+    fn divided(mut self, usage: &[Usage], mapped: Option<i64>) -> Thread {
+        let mut fetches = self.fetches.clone();
+        unite(&mut fetches);
         let mut gaps: Vec<Parts> = Vec::with_capacity(self.steps.len());
         let mut at = 0;
         for window in Window::all(usage) {
             let to = at + self.steps[at..].partition_point(|step| step.end <= window.end + ROUNDING_NS);
-            self.divide(at..to, Some(&window), &mut gaps);
+            // The loader reads mapped files, not the training.
+            let reads_files = mapped.is_some_and(|from| from < window.end);
+            self.divide(at..to, Some(&window), (&fetches, reads_files), &mut gaps);
             at = to;
         }
         // Time after the last count has its own proportions, as far as known.
-        self.divide(at..self.steps.len(), None, &mut gaps);
+        self.divide(at..self.steps.len(), None, (&fetches, false), &mut gaps);
         self.accumulate(&gaps);
         self
     }
 
-    fn divide(&self, steps: std::ops::Range<usize>, window: Option<&Window>, gaps: &mut Vec<Parts>) {
-        let length = |i: usize| self.steps[i].start - if i == 0 { self.born } else { self.steps[i - 1].end };
+    fn divide(
+        &self,
+        steps: std::ops::Range<usize>,
+        window: Option<&Window>,
+        (fetches, reads_mapped): (&[Interval], bool),
+        gaps: &mut Vec<Parts>,
+    ) {
+        let from = |i: usize| if i == 0 { self.born } else { self.steps[i - 1].end };
+        let length = |i: usize| self.steps[i].start - from(i);
         let calls = |i: usize| {
             let (storage, memory) = (self.steps[i].storage, self.steps[i].memory);
             let room = length(i).max(0);
@@ -188,14 +199,26 @@ impl Thread {
         let outside = |i: usize| length(i).max(0) - calls(i).0 - calls(i).1;
         let total: i64 = steps.clone().map(outside).sum();
         let stored: i64 = steps.clone().map(|i| calls(i).0).sum();
-        let shares = window.map(|window| window.shares(total, stored));
+        let fetches_data = |i: usize| {
+            let middle = from(i) + length(i) / 2;
+            let span = fetches.get(fetches.partition_point(|span| span.end <= middle));
+            span.is_some_and(|span| span.start <= middle)
+        };
+        let shares = window.map(|window| {
+            let (all, of_calls) = window.shares(total, stored);
+            let is_fetch = |&i: &usize| reads_mapped && fetches_data(i);
+            let fetched: i64 = steps.clone().filter(is_fetch).map(outside).sum();
+            let in_fetches = window.in_fetches(all, fetched);
+            (all - in_fetches, in_fetches, of_calls)
+        });
         for i in steps {
             let (storage, memory) = calls(i);
             let mut gap = Parts::of(Part::HandOver, memory);
             match &shares {
-                Some((gaps_of, calls_of)) => {
+                Some((others, in_fetches, of_calls)) => {
+                    let gaps_of = if reads_mapped && fetches_data(i) { in_fetches } else { others };
                     gap += gaps_of.scaled(outside(i)).unwrap_or(Parts::of(Part::OutsideCalls, outside(i)));
-                    gap += calls_of.scaled(storage).unwrap_or(Parts::of(Part::Storage, storage));
+                    gap += of_calls.scaled(storage).unwrap_or(Parts::of(Part::Storage, storage));
                 }
                 None => gap += Parts::of(Part::OutsideCalls, outside(i)) + Parts::of(Part::Storage, storage),
             }
@@ -451,6 +474,15 @@ impl Window {
         }
     }
 
+    /// Returns the part of the time outside calls that was spent in spans that wait for batches, of which `fetched` is the sum: the
+    /// faults of mapped files take place there, and the other activities in the rest of this time, as in all of it.
+    fn in_fetches(&self, all: Parts, fetched: i64) -> Parts {
+        let are_many = self.major_faults >= FAULTS_MIN;
+        let waited = if are_many { self.waits_for_faults(all.get(Part::PageFaults)).min(fetched) } else { 0 };
+        let others = all - Parts::of(Part::PageFaults, waited);
+        Parts::of(Part::PageFaults, waited) + others.scaled(fetched - waited).unwrap_or_default()
+    }
+
     /// Returns the composition of the time outside calls, and of the time in file calls. Time off the CPU is assigned
     /// to the calls first; what remains used the CPU, or waited for one, inside and outside calls alike.
     fn shares(&self, outside: i64, calls: i64) -> (Parts, Parts) {
@@ -593,5 +625,30 @@ mod tests {
         let parts = thread(steps, vec![usage(110_000, 90, 0, 0)]).composition(0, 100_000);
         let of = [Part::Cpu, Part::FileCalls, Part::Storage].map(|part| parts.get(part));
         assert_eq!(of, [60_000, 30_000, 10_000]);
+    }
+
+    #[test]
+    fn mapped_files_are_read_in_spans_that_wait_for_batches() {
+        let edge = |at: i64| Step { start: at, end: at, ..Step::NOTHING };
+        let counters = Counters {
+            cpu_us: 5_000,
+            run_delay_us: Some(1_000),
+            major_faults: 100,
+            voluntary: 100,
+            ..Counters::default()
+        };
+        let fetched = |mapped: Option<i64>| {
+            let part = ThreadPart {
+                steps: vec![edge(6_000_000), edge(10_000_000)],
+                usage: vec![Usage { ts: 10_000_000, counters }],
+                fetches: vec![Interval { start: 6_000_000, end: 10_000_000 }],
+                first: Some(0),
+                mapped,
+                ..ThreadPart::default()
+            };
+            Thread::new(LaneId { proc: 0, tid: 1 }, true, part).composition(6_000_000, 10_000_000)
+        };
+        assert_eq!(fetched(Some(1)).get(Part::PageFaults), 4_000_000);
+        assert!(fetched(None).get(Part::PageFaults) < 3_000_000);
     }
 }

@@ -9,6 +9,7 @@ use dlio_schemas::evidence::{Child, ChildEnd, Waker};
 use dlio_schemas::objects;
 use foldhash::fast::RandomState;
 
+use super::recent_calls::RecentCalls;
 use crate::batch::Usage;
 use crate::summary::time::intervals::Interval;
 use crate::summary::tree::LaneId;
@@ -192,6 +193,9 @@ pub struct TimelinePart {
     /// Number of steps before this part, and the end of the last step in it.
     before: usize,
     stepped: i64,
+    /// Its last file calls, and the ends of spans after which no event followed yet, last one first.
+    recent: RecentCalls,
+    span_ends: Vec<i64>,
 }
 
 /// Counters read at the end of a step may differ from that end by this much.
@@ -223,12 +227,21 @@ impl TimelinePart {
         self.is_refused = false;
         (self.missing, self.awaited) = (0, 0);
         self.has_slept = false;
+        self.recent.begin(lane, first);
+    }
+
+    /// Sets whether the trace has spans that wait for batches: the file calls in each are known separately.
+    pub fn divides_by_spans(&mut self, has_spans: bool) {
+        self.recent.is_kept = has_spans;
     }
 
     /// Adds a call on a stored file, or on batch shared memory; `makes` is `true` if it allocates that memory, which is
     /// then filled. A thread that only queries the memory processes its contents next.
     #[inline(always)]
     pub fn file_call(&mut self, interval: Interval, (in_memory, makes): (bool, bool)) {
+        if !self.span_ends.is_empty() {
+            self.end_spans(interval.start);
+        }
         if interval.start < self.stepped {
             self.swallow(interval.start);
         }
@@ -241,6 +254,7 @@ impl TimelinePart {
             if !in_memory && ns >= STORED_NS && reads.len() < READS_MAX {
                 reads.push(interval);
             }
+            self.recent.add(interval.start, ns, in_memory);
             *(if in_memory { &mut self.memory } else { &mut self.storage }) += ns;
             if !in_memory {
                 let thread = &mut self.threads[self.at].1;
@@ -315,6 +329,9 @@ impl TimelinePart {
 
     /// Adds a step; a call within the previous step is not a separate step.
     pub fn step(&mut self, step: Step) {
+        if !self.span_ends.is_empty() {
+            self.end_spans(step.start);
+        }
         if step.end > step.start && step.start < self.stepped {
             self.swallow(step.start);
         }
@@ -396,8 +413,44 @@ impl TimelinePart {
         *mapped = Some(mapped.map_or(ts, |first| first.min(ts)));
     }
 
+    /// Adds a span in which the thread waits for its next batch. The time inside it and the time outside are divided separately.
     pub fn fetch(&mut self, interval: Interval) {
         self.threads[self.at].1.fetches.push(interval);
+        if self.recent.is_kept {
+            self.begin_span(interval.start);
+            let at = self.span_ends.partition_point(|end| *end > interval.end);
+            self.span_ends.insert(at, interval.end);
+        }
+    }
+
+    /// Adds an edge at the start of a span. The file calls since then are those of the next step.
+    fn begin_span(&mut self, ts: i64) {
+        let steps = &mut self.threads[self.at].1.steps;
+        let at = steps.iter().rposition(|step| step.end <= ts).map_or(0, |before| before + 1);
+        let next = steps.get_mut(at);
+        let until = next.as_ref().map_or(i64::MAX, |step| step.end);
+        let Some((storage, memory)) = self.recent.between(ts, until) else { return };
+        if next.as_ref().is_some_and(|step| step.start < ts) {
+            return;
+        }
+        let before = |all: &mut i64, inside: i64| {
+            let kept = inside.min(*all);
+            std::mem::replace(all, kept) - kept
+        };
+        let edge = match next {
+            Some(step) => (before(&mut step.storage, storage), before(&mut step.memory, memory)),
+            None => (before(&mut self.storage, storage), before(&mut self.memory, memory)),
+        };
+        steps.insert(at, Step { start: ts, end: ts, storage: edge.0, memory: edge.1, ..Step::NOTHING });
+        self.before += usize::from(at < self.before);
+        self.stepped = self.stepped.max(ts);
+    }
+
+    /// Adds an edge at the end of each span that had ended by a timestamp.
+    fn end_spans(&mut self, by: i64) {
+        while let Some(end) = self.span_ends.pop_if(|end| *end <= by) {
+            self.step(Step { start: end, end, ..Step::NOTHING });
+        }
     }
 
     pub fn task(&mut self, interval: Interval) {
@@ -411,6 +464,7 @@ impl TimelinePart {
     /// Ends the thread's events of this part, with the kernel's counters during it.
     pub fn end(&mut self, usage: &[Usage]) {
         self.threads[self.at].1.usage.extend_from_slice(usage);
+        self.end_spans(i64::MAX);
         if self.cursor > i64::MIN {
             self.step(Step { start: self.cursor, end: self.cursor, ..Step::NOTHING });
         }
@@ -557,5 +611,31 @@ mod tests {
         let steps = &all.threads.values().next().unwrap().steps;
         let kinds: Vec<_> = steps.iter().map(|step| (step.kind, step.storage)).collect();
         assert_eq!(kinds, [(StepKind::Sleep, 0), (StepKind::Give, 100)]);
+    }
+
+    /// A span is recorded when it ends; some formats list it when it starts.
+    #[test]
+    fn file_calls_inside_a_span_are_known_separately() {
+        let call = |start: i64| Interval { start, end: start + 20 };
+        let span = Interval { start: 150, end: 350 };
+        let stored = |is_first: bool| {
+            let mut part = TimelinePart::default();
+            part.divides_by_spans(true);
+            part.begin(LaneId { proc: 0, tid: 1 }, 0);
+            part.file_call(call(100), (false, false));
+            is_first.then(|| part.fetch(span));
+            part.file_call(call(200), (false, false));
+            part.step(Step { start: 240, end: 250, kind: StepKind::FileLock, ..Step::NOTHING });
+            part.file_call(call(300), (false, false));
+            (!is_first).then(|| part.fetch(span));
+            part.file_call(call(400), (false, false));
+            part.end(&[]);
+            let mut all = Timelines::default();
+            all.take(part);
+            let steps = &all.threads.values().next().unwrap().steps;
+            steps.iter().map(|step| (step.end, step.storage)).collect::<Vec<_>>()
+        };
+        assert_eq!(stored(false), [(150, 20), (250, 20), (350, 20), (420, 20)]);
+        assert_eq!(stored(true), stored(false));
     }
 }
