@@ -22,6 +22,12 @@ const RELAY_NS_PER_BYTE: i64 = 3;
 /// CPU time that pickling a message or unpickling it takes at least, if it consists of arrays.
 const SERIALIZING_NS_PER_BYTE: i64 = 1;
 
+/// A message is copied into a pipe at this pace at least.
+const SENDING_NS_PER_BYTE: i64 = 1;
+
+/// A shorter call that sends did not have to wait.
+const HELD_NS: i64 = 1_000_000;
+
 /// A maker's recent work represents its pace: work over this multiple of the wait, and at least this long.
 const RUN_WAITS: i64 = 8;
 const RUN_MIN_NS: i64 = 160_000_000;
@@ -51,6 +57,8 @@ pub struct Explainer<'f, 'a> {
     pub trainer: usize,
     /// Time at which each process took its first task.
     ready: HashMap<u32, i64>,
+    /// The thread that receives from each object on which another one was blocked.
+    takers: HashMap<u64, Option<usize>>,
 }
 
 /// The thread that set the pace for an item.
@@ -63,7 +71,7 @@ enum Limiter {
 
 impl<'f, 'a> Explainer<'f, 'a> {
     pub fn new(family: &'f Family<'a>, trainer: usize) -> Explainer<'f, 'a> {
-        Explainer { family, trainer, ready: HashMap::new() }
+        Explainer { family, trainer, ready: HashMap::new(), takers: HashMap::new() }
     }
 
     /// Returns the thread that made the item another one forwarded, and the number of threads between them.
@@ -114,7 +122,28 @@ impl<'f, 'a> Explainer<'f, 'a> {
         let Ender::Thread(before) = family.ender(act.thread, starved) else { return None };
         let is_short = thread.worked(waited.end, act.at) <= waited.end - waited.start;
         let is_piped = || family.are_in_pipeline(thread.lane.proc, family.threads[before.thread].lane.proc);
-        (is_short && is_piped()).then_some(before)
+        let is_slow = || self.is_held_up(before.thread, act.thread, act.at - RUN_MIN_NS, act.at);
+        (is_short && is_piped() && !is_slow()).then_some(before)
+    }
+
+    /// Returns `true` if a thread spent most of a time in sending to another process that works: that one takes it too slowly and
+    /// sets the pace, even if it waits for a moment.
+    fn is_held_up(&self, thread: usize, taker: usize, from: i64, to: i64) -> bool {
+        let (sender, next) = (&self.family.threads[thread], &self.family.threads[taker]);
+        let from = from.max(sender.born);
+        let trainer = self.family.threads[self.trainer].lane.proc;
+        let is_between = next.lane.proc != trainer && next.lane.proc != sender.lane.proc;
+        if !is_between || PACE_PART * next.worked(from, to) < to - from {
+            return false;
+        }
+        let first = sender.steps.partition_point(|step| step.end <= from);
+        let sent = sender.steps[first..].iter().take_while(|step| step.start < to);
+        let sent = sent.filter(|step| step.kind == StepKind::Give && self.family.takes(next.lane.proc, step.object.id));
+        let blocked = |step: &Step| {
+            let within = step.end.min(to) - step.start.max(from);
+            (within - SENDING_NS_PER_BYTE * step.amount.max(0)).max(0)
+        };
+        2 * sent.map(blocked).sum::<i64>() > to - from
     }
 
     /// Explains a wait that a thread ended.
@@ -188,6 +217,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
         };
         match self.family.ender(act.thread, starved) {
             Ender::Thread(_) | Ender::Exit(_) if depth >= DEPTH_MAX => Limiter::Unknown,
+            Ender::Thread(by) if self.is_held_up(by.thread, act.thread, since, act.at) => Limiter::Thread(act),
             Ender::Thread(by) | Ender::Exit(by) => {
                 let by = Act { at: by.at.min(thread.steps[starved].end), ..by };
                 self.limiter(by, since, depth + 1)
@@ -289,8 +319,35 @@ impl<'f, 'a> Explainer<'f, 'a> {
         let starved = self.starved_since(before, recent).map_or(thread.born, |at| thread.steps[at].end);
         let from = starved.max(recent).max(ready.min(act.at));
         let run = self.work(act.thread, from, act.at);
+        let held = Parts::of(Part::HandOver, self.held_up(act.thread, from, act.at).min(run.get(Part::HandOver)));
+        let run = if run.sum() > held.sum() { run - held } else { run };
         parts += run.scaled(end - begun).unwrap_or(Parts::of(Part::HandOver, end - begun));
         parts
+    }
+
+    /// Returns the time in which the first thread of a process could not send, because the trainer's process did not receive: it
+    /// is ahead of the trainer then, and does not pass anything on.
+    fn held_up(&mut self, thread: usize, from: i64, to: i64) -> i64 {
+        let (family, own) = (self.family, &self.family.threads[thread]);
+        if !own.is_first {
+            return 0;
+        }
+        let trainer = family.threads[self.trainer].lane.proc;
+        let first = own.steps.partition_point(|step| step.end <= from);
+        let within = own.steps[first..].iter().take_while(|step| step.start < to);
+        let sent = within
+            .filter(|step| step.kind == StepKind::Give && step.object.id != 0 && step.end - step.start >= HELD_NS);
+        let held = sent.filter_map(|step| {
+            let taker = self.takers.entry(step.object.id);
+            let taker = *taker.or_insert_with(|| family.taker(step.object.id, own.lane.proc));
+            let taker = taker.map(|taker| &family.threads[taker]).filter(|taker| taker.lane.proc == trainer)?;
+            let (start, end) = (step.start.max(from), step.end.min(to));
+            let taking = taker.steps[taker.steps.partition_point(|take| take.end <= start)..].iter();
+            let taking = taking.take_while(|take| take.start < end).filter(|take| take.object.id == step.object.id);
+            let received: i64 = taking.map(|take| take.end.min(end) - take.start.max(start)).sum();
+            Some((end - start - received - SENDING_NS_PER_BYTE * step.amount.max(0)).max(0))
+        });
+        held.sum()
     }
 
     /// Returns the work that other threads of a reader's process did while a thread of it waited for them.
@@ -364,7 +421,9 @@ impl<'f, 'a> Explainer<'f, 'a> {
         let sends =
             sent.is_some_and(|step| step.kind == StepKind::Give && family.leaves(thread.lane.proc, step.object.id));
         let beside = |by: Act| by.thread != act.thread && family.threads[by.thread].lane.proc == thread.lane.proc;
-        sends && family.input_of(act).is_some_and(beside)
+        // The threads of another runtime wake each other when they start. One that makes items itself is not woken for them.
+        let is_for_item = |by: Act| family.is_python(thread.lane.proc) || family.has_sent(act.thread, by.at);
+        sends && family.input_of(act).is_some_and(|by| beside(by) && is_for_item(by))
     }
 
     /// Returns the production of the awaited item, if its maker was starved for it.
@@ -423,6 +482,9 @@ impl<'f, 'a> Explainer<'f, 'a> {
         let begins = thread.steps[at].start.clamp(since, from);
         let ender = family.ender(act.thread, at);
         match ender.act() {
+            Some(by) if self.is_held_up(by.thread, act.thread, since, act.at) => {
+                (worked + Parts::of(Part::HandOver, from - begins), Act { at: begins, ..act })
+            }
             Some(by) if by.thread != act.thread => {
                 let by = Act { at: by.at.clamp(begins, from), ..by };
                 (worked + Parts::of(Part::HandOver, from - by.at), by)

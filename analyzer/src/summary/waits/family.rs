@@ -394,6 +394,11 @@ impl<'a> Family<'a> {
         self.given.get(&from).is_some_and(|objects| objects.iter().any(is_shared))
     }
 
+    /// Returns `true` if a process receives messages through an object.
+    pub fn takes(&self, proc: u32, object: u64) -> bool {
+        self.takers.get(&object).is_some_and(|takers| takers.contains(&proc))
+    }
+
     /// Returns `true` if a message of a process through an object reaches another process.
     pub fn leaves(&self, proc: u32, object: u64) -> bool {
         self.takers.get(&object).is_some_and(|takers| takers.iter().any(|taker| *taker != proc))
@@ -632,6 +637,12 @@ impl<'a> Family<'a> {
         let last = |other: &usize| self.threads[*other].last;
         let ended = others.filter(|other| (start..=end).contains(&last(other))).max_by_key(last);
         ended.map_or(Ender::Nobody, |thread| Ender::Exit(Act { thread, at: self.threads[thread].last }))
+    }
+
+    /// Returns `true` if a thread had sent a message by a timestamp.
+    pub fn has_sent(&self, thread: usize, by: i64) -> bool {
+        let steps = self.threads[thread].steps.iter().take_while(|step| step.start <= by);
+        steps.into_iter().any(|step| step.kind == StepKind::Give && step.object.id != 0)
     }
 
     pub fn is_python(&self, proc: u32) -> bool {

@@ -1085,33 +1085,60 @@ fn threads_that_each_read_one_item_are_waited_for_until_they_end() {
     assert!(!trains(StepKind::Wait).is_known);
 }
 
-/// Returns the training of a program whose reader sends a message through an object `pause` ms before its first batch.
-fn announced(object: Object, pause: i64) -> (i64, i64) {
-    let batch = |i: i64| 40 * i + 10 + pause;
-    let mut own = vec![step(StepKind::Take, object, 0, 10)];
-    own.extend((0..5).map(|i| step(StepKind::Take, PIPE, batch(i), batch(i) + 30)));
-    let mut made = vec![step(StepKind::Give, object, 10, 10)];
-    made.extend((0..5).map(|i| step(StepKind::Give, PIPE, batch(i) + 30, batch(i) + 30)));
-    let found = waits(vec![(TRAINER, own, vec![]), (READER, made, vec![])]);
-    (only(&found).from / MS, only(&found).to / MS)
+
+/// Returns readings of the kernel's counters at some times, in milliseconds, with the CPU time before each.
+fn counted(times: &[i64], cpu: i64) -> Vec<Usage> {
+    let counters = Counters { cpu_us: cpu as u64 * 1_000, run_delay_us: Some(0), ..Counters::default() };
+    times.iter().map(|ts| Usage { ts: ts * MS, counters }).collect()
 }
 
 #[test]
-fn a_message_long_before_the_first_batch_is_not_the_start_of_the_training() {
-    let ready = Object { id: 8, network: false };
-    assert_eq!(announced(ready, 3_000), (3_010, 3_200));
-    // A short pause, and a first batch with a long step after it.
-    assert_eq!(announced(ready, 50).0, 0);
-    assert_eq!(announced(PIPE, 3_000).0, 0);
+fn a_program_that_is_ahead_of_the_trainer_passes_nothing_on() {
+    // A pipe is full while the trainer computes for 60 ms.
+    let trainer = (0..6).map(|i| step(StepKind::Take, PIPE, 90 * i, 90 * i + 30)).collect();
+    let gives = (0..6).map(|i| step(StepKind::Give, PIPE, 90 * i + 30, 90 * i + 90)).collect();
+    let usage = counted(&[90, 180, 270, 360, 450, 540], 30);
+    let found = waits(vec![(TRAINER, trainer, Vec::new()), (READER, gives, usage)]);
+    let parts = only(&found).parts(WaitKind::Data);
+    assert_eq!(parts.largest(), Part::Cpu);
+    assert!(parts.get(Part::HandOver) < parts.sum() / 10, "{parts:?}");
 }
 
 #[test]
-fn a_reader_whose_data_are_in_memory_by_then_is_still_given_room() {
-    let reads = beside(9);
-    let own: Vec<Step> = (0..5).map(|i| woken(40 * i, 40 * i + 30, reads)).collect();
-    let read = |i: i64| Step { storage: 25 * MS, ..step(StepKind::Edge, Object::default(), 40 * i + 29, 40 * i + 29) };
-    let mut other: Vec<Step> = (0..5).map(read).collect();
-    other.extend((5..20).map(|i| woken(40 * i, 40 * i + 39, TRAINER)));
-    let found = waits(vec![(TRAINER, own, vec![]), (reads, other, vec![])]);
-    assert!(only(&found).to > 19 * 40 * MS, "{:?}", only(&found));
+fn a_program_that_cannot_send_sets_no_pace() {
+    const INPUT: Object = Object { id: 8, network: false };
+    let before = LaneId { proc: 2, tid: STARTED_LATER };
+    let reader = |i: i64| {
+        [step(StepKind::Take, INPUT, 40 * i, 40 * i + 2), step(StepKind::Give, PIPE, 40 * i + 30, 40 * i + 30)]
+    };
+    let sends =
+        |until: i64| -> Vec<Step> { (0..5).map(|i| step(StepKind::Give, INPUT, 40 * i + 1, 40 * i + until)).collect() };
+    let usage = || counted(&[30, 70, 110, 150, 190], 28);
+    let found = |until: i64| {
+        let reader = (READER, (0..5).flat_map(reader).collect(), usage());
+        let found = waits(vec![(TRAINER, trainer(), Vec::new()), reader, (before, sends(until), Vec::new())]);
+        only(&found).parts(WaitKind::Data)
+    };
+    assert_eq!(found(39).largest(), Part::Cpu);
+    // It sends at once, and works outside calls until then.
+    assert_eq!(found(1).largest(), Part::OutsideCalls);
 }
+
+#[test]
+fn a_thread_that_was_only_woken_before_its_first_item_makes_the_items() {
+    let largest = |program: &str| {
+        let mut timelines = Timelines::default();
+        let mut sends = vec![woken(0, 5, READER)];
+        sends.extend((0..5).map(|i| step(StepKind::Give, PIPE, 40 * i + 30, 40 * i + 30)));
+        let joins = vec![step(StepKind::Join, Object::default(), 1, 200)];
+        let usage = counted(&[30, 70, 110, 150, 190], 25);
+        for (lane, steps, usage) in
+            [(TRAINER, trainer(), Vec::new()), (READER, joins, Vec::new()), (FEEDER, sends, usage)]
+        {
+            timelines.threads.insert(lane, ThreadPart { steps, usage, first: Some(0), ..ThreadPart::default() });
+        }
+        let reader = Process { pid: 2, ppid: Some(1), program: Some(program.into()), ..Process::default() };
+        let found = explained(timelines, &[Process { pid: 1, ..Process::default() }, reader]);
+        only(&found).parts(WaitKind::Data).largest()
+    };
+    assert_eq!((largest("java"), largest("python3")), (Part::Cpu, Part::HandOver));
