@@ -430,6 +430,10 @@ const SWITCHES_MAX: u64 = (1 << 12) - 1;
 /// Fewer such faults are those of a program that starts: they do not show that it reads mapped files.
 const FAULTS_MIN: u64 = 10;
 
+/// Faults that took more time than all spans that wait for batches, by more than one part in this many, were those of other work
+/// too.
+const ROOM_FOR_FAULTS: i64 = 4;
+
 /// Timestamps are converted separately, so counters may appear older than the end of the call at which they were read.
 const ROUNDING_NS: i64 = 100;
 
@@ -474,11 +478,13 @@ impl Window {
         }
     }
 
-    /// Returns the part of the time outside calls that was spent in spans that wait for batches, of which `fetched` is the sum: the
-    /// faults of mapped files take place there, and the other activities in the rest of this time, as in all of it.
+    /// Returns the composition of the time in spans that wait for batches, outside calls: `fetched` is this time, and `all` the
+    /// composition of all time outside calls. The loader reads mapped files in these spans, if they are long enough for it; other
+    /// activities are as in all of the time.
     fn in_fetches(&self, all: Parts, fetched: i64) -> Parts {
-        let are_many = self.major_faults >= FAULTS_MIN;
-        let waited = if are_many { self.waits_for_faults(all.get(Part::PageFaults)).min(fetched) } else { 0 };
+        let waited = self.waits_for_faults(all.get(Part::PageFaults));
+        let is_known = self.major_faults >= FAULTS_MIN && ROOM_FOR_FAULTS * waited <= (ROOM_FOR_FAULTS + 1) * fetched;
+        let waited = if is_known { waited.min(fetched) } else { 0 };
         let others = all - Parts::of(Part::PageFaults, waited);
         Parts::of(Part::PageFaults, waited) + others.scaled(fetched - waited).unwrap_or_default()
     }
@@ -637,18 +643,20 @@ mod tests {
             voluntary: 100,
             ..Counters::default()
         };
-        let fetched = |mapped: Option<i64>| {
+        let fetched = |mapped: Option<i64>, from: i64| {
             let part = ThreadPart {
-                steps: vec![edge(6_000_000), edge(10_000_000)],
+                steps: vec![edge(from), edge(10_000_000)],
                 usage: vec![Usage { ts: 10_000_000, counters }],
-                fetches: vec![Interval { start: 6_000_000, end: 10_000_000 }],
+                fetches: vec![Interval { start: from, end: 10_000_000 }],
                 first: Some(0),
                 mapped,
                 ..ThreadPart::default()
             };
-            Thread::new(LaneId { proc: 0, tid: 1 }, true, part).composition(6_000_000, 10_000_000)
+            Thread::new(LaneId { proc: 0, tid: 1 }, true, part).composition(from, 10_000_000)
         };
-        assert_eq!(fetched(Some(1)).get(Part::PageFaults), 4_000_000);
-        assert!(fetched(None).get(Part::PageFaults) < 3_000_000);
+        assert_eq!(fetched(Some(1), 5_000_000).get(Part::PageFaults), 5_000_000);
+        assert!(fetched(None, 5_000_000).get(Part::PageFaults) < 3_100_000);
+        // Most of the faults took place elsewhere.
+        assert!(fetched(Some(1), 9_000_000).get(Part::PageFaults) < 700_000);
     }
 }
