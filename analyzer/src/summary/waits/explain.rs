@@ -422,7 +422,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
             sent.is_some_and(|step| step.kind == StepKind::Give && family.leaves(thread.lane.proc, step.object.id));
         let beside = |by: Act| by.thread != act.thread && family.threads[by.thread].lane.proc == thread.lane.proc;
         // The threads of another runtime wake each other when they start. One that makes items itself is not woken for them.
-        let is_for_item = |by: Act| family.is_python(thread.lane.proc) || family.has_sent(act.thread, by.at);
+        let is_for_item = |by: Act| family.is_python(thread.lane.proc) || thread.has_sent(by.at);
         sends && family.input_of(act).is_some_and(|by| beside(by) && is_for_item(by))
     }
 

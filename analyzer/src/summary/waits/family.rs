@@ -383,14 +383,12 @@ impl<'a> Family<'a> {
 
     /// Returns `true` if a process sends messages to another one.
     pub fn sends(&self, from: u32, to: u32) -> bool {
-        let is_taken = |object: &u64| self.takers.get(object).is_some_and(|takers| takers.contains(&to));
-        self.given.get(&from).is_some_and(|objects| objects.iter().any(is_taken))
+        self.given.get(&from).is_some_and(|objects| objects.iter().any(|object| self.takes(to, *object)))
     }
 
     /// Returns `true` if two processes receive the messages that a third one sends through one object, as from one queue.
     pub fn feeds_both(&self, from: u32, takers: [u32; 2]) -> bool {
-        let is_shared =
-            |object: &u64| self.takers.get(object).is_some_and(|all| takers.iter().all(|taker| all.contains(taker)));
+        let is_shared = |object: &u64| takers.iter().all(|taker| self.takes(*taker, *object));
         self.given.get(&from).is_some_and(|objects| objects.iter().any(is_shared))
     }
 
@@ -575,10 +573,8 @@ impl<'a> Family<'a> {
     /// Returns the message that a thread had waited for before it acted.
     pub fn input_of(&self, act: Act) -> Option<Act> {
         let starved = self.threads[act.thread].last_starved(act.at)?;
-        match self.ender(act.thread, starved) {
-            Ender::Thread(by) => Some(by),
-            _ => None,
-        }
+        let Ender::Thread(by) = self.ender(act.thread, starved) else { return None };
+        Some(by)
     }
 
     /// Finds the process at whose exit the other end of a pipe closed: the waiting thread collects the exit status of that
@@ -637,12 +633,6 @@ impl<'a> Family<'a> {
         let last = |other: &usize| self.threads[*other].last;
         let ended = others.filter(|other| (start..=end).contains(&last(other))).max_by_key(last);
         ended.map_or(Ender::Nobody, |thread| Ender::Exit(Act { thread, at: self.threads[thread].last }))
-    }
-
-    /// Returns `true` if a thread had sent a message by a timestamp.
-    pub fn has_sent(&self, thread: usize, by: i64) -> bool {
-        let steps = self.threads[thread].steps.iter().take_while(|step| step.start <= by);
-        steps.into_iter().any(|step| step.kind == StepKind::Give && step.object.id != 0)
     }
 
     pub fn is_python(&self, proc: u32) -> bool {

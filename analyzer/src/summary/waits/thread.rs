@@ -340,6 +340,12 @@ impl Thread {
         self.steps.iter().filter(|step| step.is_receipt())
     }
 
+    /// Returns `true` if it had sent a message by a timestamp.
+    pub fn has_sent(&self, by: i64) -> bool {
+        let mut before = self.steps.iter().take_while(|step| step.start <= by);
+        before.any(|step| step.kind == StepKind::Give && step.object.id != 0)
+    }
+
     /// Returns `true` if it accepts connections.
     pub fn accepts(&self) -> bool {
         self.steps.iter().any(|step| step.kind == StepKind::Accept)
