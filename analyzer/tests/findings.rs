@@ -12,7 +12,7 @@ use dlio_analyzer::findings::rules::RULES;
 use dlio_analyzer::findings::{conclude as judge_all, judge};
 use dlio_analyzer::summary::report::Summary;
 use dlio_analyzer::summary::report::allocation::UntracedProgram;
-use dlio_analyzer::summary::report::findings::{Severity, State};
+use dlio_analyzer::summary::report::findings::{Finding, Severity, State};
 use dlio_analyzer::summary::report::headline::{Level, conclude};
 use dlio_analyzer::summary::report::screen::Page;
 use dlio_analyzer::summary::waits::first_threads::FirstThread;
@@ -1059,6 +1059,54 @@ fn no_other_reads_help_under_an_io_limit() {
     assert!(next(&mut summary).starts_with("raise the I/O limit"), "{}", next(&mut summary));
     summary.findings.iter_mut().find(|finding| finding.id == "io-limit").unwrap().state = State::Quiet;
     assert!(next(&mut summary).starts_with("read a sample in one call"), "{}", next(&mut summary));
+}
+
+/// Returns a rule's finding on a changed report.
+fn judged(id: &str, found: &Value, change: impl FnOnce(&mut Summary)) -> Finding {
+    let mut summary: Summary = serde_json::from_value(found.clone()).unwrap();
+    change(&mut summary);
+    judge(&summary, &Limits::default()).into_iter().find(|finding| finding.id == id).unwrap()
+}
+
+#[test]
+fn a_limit_is_compared_with_what_the_job_itself_read_while_training_waited() {
+    let found = report_on("limited-device");
+    let read = |bytes: i64| judged("io-limit", &found, |summary| summary.machine[0].storage_read = Some(bytes as u64));
+    assert_eq!((read(40 * MIB).state, read(12 * MIB).state), (State::Fired, State::Quiet));
+    // Other programs cannot lift a job above its limit.
+    let busy = judged("io-limit", &found, |summary| {
+        let course = summary.timeline.hosts[0].devices[0].read_bytes.as_mut().unwrap();
+        course.iter_mut().flatten().for_each(|bytes| *bytes *= 3);
+    });
+    assert!(
+        busy.state == State::Fired && busy.says.ends_with("the job read 10.5 MB/s, 100 % of that"),
+        "{}",
+        busy.says
+    );
+}
+
+#[test]
+fn readers_that_wait_for_their_own_writes_are_told_to_write_less() {
+    let mut summary: Summary = serde_json::from_value(report_on("limited-device")).unwrap();
+    let reader = summary.training[0].readers[0].proc;
+    let process = summary.processes.iter_mut().find(|process| process.proc == reader).unwrap();
+    (process.work.sync_ns, process.work.read_ns) = (process.work.read_ns, 0);
+    let machine = &mut summary.machine[0];
+    (machine.storage_read, machine.storage_written) = (Some(0), Some(40 * MIB as u64));
+    for mount in &mut machine.sampled.as_mut().unwrap().mounts {
+        mount.write_bytes_limit = mount.read_bytes_limit;
+    }
+    let course = &mut summary.timeline.hosts[0].devices[0];
+    course.write_bytes = course.read_bytes.take();
+    let findings = judge(&summary, &Limits::default());
+    let limit = findings.iter().find(|finding| finding.id == "io-limit").unwrap();
+    assert!(limit.state == State::Fired && limit.says.contains("may write 10.5 MB/s to device vdb"), "{}", limit.says);
+    assert!(limit.remedy.starts_with("let readers write and sync less"), "{}", limit.remedy);
+    summary.findings = findings;
+    let mut headline = std::mem::take(&mut summary.headline);
+    headline.recommend(&summary);
+    assert!(headline.next.as_ref().unwrap().starts_with("let readers write and sync less"), "{:?}", headline.next);
+    assert!(headline.why.contains("The readers' own writes and syncs took most"), "{}", headline.why);
 }
 
 #[test]

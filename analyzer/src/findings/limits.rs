@@ -99,7 +99,7 @@ pub const LIMITS: &[Limit] = &[
     limit("storage-latency-bound", "in-flight", 8.0, Ratio, "file calls in flight at once"),
     limit("io-limit", "wait", 0.05, Share, "wait for batches, as a share of training"),
     limit("io-limit", "storage", 0.25, Share, "storage, as a share of the wait"),
-    limit("io-limit", "used", 0.50, Share, "rate of reads, as a share of the limit"),
+    limit("io-limit", "used", 0.70, Share, "rate of reads or writes while training waits, as a share of the limit"),
     limit("device-saturated", "wait", 0.05, Share, "wait for batches, as a share of training"),
     limit("device-saturated", "storage", 0.25, Share, "storage, as a share of the wait"),
     limit("device-saturated", "busy", 0.80, Share, "time in which the device had requests in flight"),

@@ -17,6 +17,7 @@ pub mod requests;
 pub mod rule_context;
 pub mod rules;
 pub mod small;
+pub mod storage_pace;
 
 use limits::{ALL, Limits};
 use rule_context::{Case, EVIDENCE_MAX, Judgement, Worth, in_words};

@@ -24,6 +24,10 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// Layers to check if the job's own limit is known and was not reached.
+const OTHER_LAYERS: &str = "check the layers between job and device: encryption, a FUSE or network layer, or an I/O limit above its container \
+    (the limit of its own control group was not reached); the device itself is not slow";
+
 fn judge(case: &Case) -> Judgement {
     let data = waited_mount(case);
     let mut judgement = by_storage(case);
@@ -32,6 +36,7 @@ fn judge(case: &Case) -> Judgement {
     // The device may have been busy during exactly that time.
     let busy = device.and_then(|device| part(device.busy_ns? as f64, waited as f64));
     judgement.measures.push(case.below("busy", busy));
+    judgement.remedy = data.as_ref().filter(|data| data.mount.is_limited()).map(|_| OTHER_LAYERS);
     if let Some((device, busy_ns)) = device.and_then(|device| Some((device, device.busy_ns?))) {
         judgement.says = format!(
             "{} waited {} for storage, but device {}, which stores the data, had requests in flight for only {} \

@@ -105,10 +105,10 @@ impl Section for Machine {
         page cache), `shm_size` (bytes of `/dev/shm`), `sampled` (increase of the host's counters from the last \
         sample before the run to the first one after it: `ns`, `cpu_busy_ns`, `cpu_iowait_ns`, `cpu_steal_ns`, \
         `refaults`, `swap_in`, `swap_out`, `retransmissions`; `devices` with `device`, `reads`, `read_bytes`, \
-        `read_ns`, `write_bytes`, `busy_ns`, `queue_ns`; `nfs` with `folder`, `operations`, `retransmissions`, \
+        `read_ns`, `writes`, `write_bytes`, `busy_ns`, `queue_ns`; `nfs` with `folder`, `operations`, `retransmissions`, \
         `queue_ns`, `round_trip_ns`, `execution_ns`; and `mounts` with `folder`, `type`, `source`, `device`, \
         `disk` (number of the device or of its disk), `read_ahead_kb`, `rotational`, `scheduler`, `free_bytes`, \
-        `read_bytes_limit` and `reads_limit` (per second, of the control group that read most)); `null` if unknown";
+        `read_bytes_limit`, `reads_limit`, `write_bytes_limit` and `writes_limit` (per second, of the control group with most I/O)); `null` if unknown";
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let processes = trace.catalog.processes();
@@ -361,19 +361,20 @@ fn sampled(host: &Host, processes: &[&Process], trace: &Trace) -> Option<Sampled
     let of_host = trace.machines.iter().filter(is_its);
     let found = of_host.filter_map(|samples| Sampled::of(samples, boot(start), boot(end)));
     let mut found = found.min_by_key(|sampled| sampled.ns)?;
-    io_limits(processes).iter().for_each(|limits| found.limit_reads(limits));
+    io_limits(processes).iter().for_each(|limits| found.set_limits(limits));
     Some(found)
 }
 
-/// Returns the I/O limits of the control groups whose processes read most from storage; `None` if unknown.
+/// Returns the I/O limits of the control groups whose processes read and wrote most; `None` if unknown.
 fn io_limits<'a>(processes: &[&'a Process]) -> Option<IoLimits> {
     let limits = |process: &'a Process| process.resources.io_limits.as_deref();
-    let mut read: BTreeMap<&str, u64> = processes.iter().filter_map(|it| Some((limits(it)?, 0))).collect();
-    for (process, bytes) in own_bytes(processes, |resources| resources.storage_read) {
-        limits(process).and_then(|limits| read.get_mut(limits)).into_iter().for_each(|sum| *sum += bytes);
+    let mut moved: BTreeMap<&str, u64> = processes.iter().filter_map(|it| Some((limits(it)?, 0))).collect();
+    let with_storage = |resources: &Resources| Some(resources.storage_read? + resources.storage_written.unwrap_or(0));
+    for (process, bytes) in own_bytes(processes, with_storage) {
+        limits(process).and_then(|limits| moved.get_mut(limits)).into_iter().for_each(|sum| *sum += bytes);
     }
-    // If none of them read from storage, the limits of a group are preferred to no limit.
-    let (text, _) = read.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    // If none of them used storage, the limits of a group are preferred to no limit.
+    let (text, _) = moved.into_iter().max_by_key(|(_, bytes)| *bytes)?;
     IoLimits::parse(text.as_bytes())
 }
 

@@ -52,6 +52,7 @@ mod own_reads;
 pub mod patterns;
 pub mod processes;
 pub mod ranks;
+pub mod reader_writes;
 pub mod recorder;
 pub mod runs;
 pub mod sampled;

@@ -7,11 +7,13 @@ use super::Summary;
 use super::findings::{Finding, Severity};
 use super::headline::{Bottleneck, COMPARE, Certainty, Headline, decisive, two_causes};
 use super::processes::ProcessUse;
+use super::reader_writes::written_by_readers;
 use super::subject::FREE;
 use super::targets::{self, FileUse};
 use super::verdict::{capital, lost_share, training_waits};
 use super::what_if::{LIMITED, advisable, is_crowded, is_limited, outcome};
 use crate::replay::predict::Prediction;
+use crate::summary::figures::units::time;
 use crate::summary::training::{RankGroup, Role, fork_all_readers};
 use crate::summary::waits::family::asks_to_end;
 use crate::summary::waits::trainers::WaitKind;
@@ -72,6 +74,7 @@ impl Headline {
             }
             (bottleneck, Some(finding)) => {
                 self.take_change(finding);
+                self.add_writes(summary);
                 if finding.id == LIMITED {
                     self.why += &format!(" {}.", capital(&finding.says));
                 }
@@ -95,11 +98,20 @@ impl Headline {
             }
             (Bottleneck::NoTraining, None) => self.next = Some(with_command(IF_IT_TRAINS, summary)),
             (bottleneck, None) => {
+                self.add_writes(summary);
                 self.next = Some(named_step(bottleneck, summary).unwrap_or_else(|| bottleneck.general_step().into()));
                 self.look_at(targets::of_bottleneck(bottleneck, summary));
                 self.verify = Some(COMPARE.into())
                     .filter(|_| ![Bottleneck::ReaderDied, Bottleneck::ReaderHangs].contains(&bottleneck));
             }
+        }
+    }
+
+    /// Says that readers wait for their own writes, if storage is the cause of the wait.
+    fn add_writes(&mut self, summary: &Summary) {
+        if let Some(ns) = written_by_readers(summary).filter(|_| self.bottleneck == Bottleneck::StorageBound) {
+            let spent = time(ns as f64);
+            self.why += &format!(" The readers' own writes and syncs took most of their time in file calls: {spent}.");
         }
     }
 
@@ -160,8 +172,11 @@ impl Headline {
                 // A file or a call is easier to act on than the path to a device.
                 let rank = |finding: &&Finding| (finding.id != UNSPECIFIC, finding.worth_ns);
                 let is_limited = bottleneck.concerns(LIMITED) && is_limited(summary);
-                let helps = |finding: &&Finding| !is_limited || !depends_on_limit(&finding.id);
-                let own = changes.filter(|finding| bottleneck.concerns(&finding.id)).filter(helps);
+                // Other reads do not help readers that wait for their writes, either.
+                let writes = bottleneck == Bottleneck::StorageBound && written_by_readers(summary).is_some();
+                let helps = |finding: &&Finding| !(is_limited || writes) || !depends_on_limit(&finding.id);
+                let concerns = |finding: &&Finding| bottleneck.concerns(&finding.id) || writes && finding.id == SYNCS;
+                let own = changes.filter(concerns).filter(helps);
                 // The first one of equals.
                 own.reduce(|best, next| if rank(&next) > rank(&best) { next } else { best })
             }
@@ -322,6 +337,7 @@ fn target_of(bottleneck: Bottleneck, finding: &Finding, summary: &Summary) -> Op
     }
 }
 
+        LIMITED if written_by_readers(summary).is_some() => targets::files(FileUse::Written, summary),
 /// Reads of this mean size cost what copying their bytes costs, and not what a call costs.
 const LARGE_READ: u64 = 256 << 10;
 const COPY_LESS: &str = "copy fewer bytes from the page cache: a smaller dtype, compression, only the parts of files that are used, or batches \
@@ -359,6 +375,9 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
     let (kind, wait_ns) = bottleneck.other_wait()?;
     let (row, _) = waits.ender(kind, waits.total(wait_ns))?;
     let work = row.work().map_or(String::new(), |work| format!(": {} {work}", row.pronoun()));
+    if bottleneck == Bottleneck::StorageBound && written_by_readers(summary).is_some() {
+        return Some(WRITE_LESS.into());
+    }
     let step = if row.sleeps() { "find the sleeps in" } else { "speed up" };
     match kind {
         WaitKind::Lock => Some(format!("hold that lock for less time in {}{work}", row.named())),
@@ -462,6 +481,10 @@ fn surest<'a>(summary: &'a Summary, finding: Option<&Finding>) -> Option<&'a Pre
 }
 
 /// Returns a change with its prediction.
+/// The step if readers wait for their own writes.
+const WRITE_LESS: &str = "let readers write and sync less (write a cache once, one fsync for many samples), write in the background, or use faster \
+    storage";
+
 fn replayed(summary: &Summary, row: &Prediction) -> Option<String> {
     let wording = Wording::of(summary.training.iter());
     let outcome = outcome(row, summary.what_if.as_ref()?.measured_ns, wording)?;
@@ -526,6 +549,9 @@ const READS: [&str; 30] = [
     "random-in-file",
     "backward-seeks",
     "unaligned",
+/// The rule about writes that wait for the device.
+const SYNCS: &str = "fsync-share";
+
     "read-amplification",
     "redundant-reads",
     "hot-file",

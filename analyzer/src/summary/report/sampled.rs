@@ -39,6 +39,8 @@ pub struct DeviceUse {
     pub read_bytes: Option<u64>,
     /// Total time of its reads, from the queue to completion.
     pub read_ns: Option<u64>,
+    #[serde(default)]
+    pub writes: Option<u64>,
     pub write_bytes: Option<u64>,
     /// Time with at least one request in flight.
     pub busy_ns: Option<u64>,
@@ -73,13 +75,23 @@ pub struct MountUse {
     #[serde(default)]
     pub scheduler: Option<String>,
     pub free_bytes: Option<u64>,
-    /// Bytes and requests per second that the control group of the readers may read; if their groups are unknown, that
-    /// of `dlio trace`.
+    /// Bytes and requests per second that the control group of the readers may read and write; if their groups are
+    /// unknown, that of `dlio trace`.
     pub read_bytes_limit: Option<u64>,
     pub reads_limit: Option<u64>,
+    #[serde(default)]
+    pub write_bytes_limit: Option<u64>,
+    #[serde(default)]
+    pub writes_limit: Option<u64>,
 }
 
 impl MountUse {
+    /// Returns `true` if the control group of the readers has an I/O limit on its device.
+    pub fn is_limited(&self) -> bool {
+        let limits = [self.read_bytes_limit, self.reads_limit, self.write_bytes_limit, self.writes_limit];
+        limits.iter().any(Option::is_some)
+    }
+
     fn text(&self) -> String {
         const UNKNOWN: &str = "unknown";
         let kind = self.kind.as_deref().unwrap_or(UNKNOWN);
@@ -124,6 +136,7 @@ impl Sampled {
                 reads: window.growth("device_reads", scope),
                 read_bytes: window.growth("device_read_bytes", scope),
                 read_ns: window.growth("device_read_ns", scope),
+                writes: window.growth("device_writes", scope),
                 write_bytes: window.growth("device_write_bytes", scope),
                 busy_ns: window.growth("device_busy_ns", scope),
                 queue_ns: window.growth("device_queue_ns", scope),
@@ -152,12 +165,13 @@ impl Sampled {
         self.mounts.iter().filter(is_on).max_by_key(|mount| mount.folder.len())
     }
 
-    /// Replaces the limits on reads, which were read for another process, by those of a control group.
-    pub fn limit_reads(&mut self, limits: &IoLimits) {
+    /// Replaces the I/O limits, which were read for another process, by those of a control group.
+    pub fn set_limits(&mut self, limits: &IoLimits) {
         for mount in &mut self.mounts {
             let Some(disk) = &mount.disk else { continue };
             let limit = limits.of(disk).unwrap_or_default();
             (mount.read_bytes_limit, mount.reads_limit) = (limit.read_bytes, limit.reads);
+            (mount.write_bytes_limit, mount.writes_limit) = (limit.write_bytes, limit.writes);
         }
     }
 
@@ -249,6 +263,8 @@ fn mount(mount: &Mount) -> MountUse {
         free_bytes: number("free_bytes"),
         read_bytes_limit: number("read_bytes_limit"),
         reads_limit: number("reads_limit"),
+        write_bytes_limit: number("write_bytes_limit"),
+        writes_limit: number("writes_limit"),
     }
 }
 
