@@ -1110,6 +1110,19 @@ fn readers_that_wait_for_their_own_writes_are_told_to_write_less() {
 }
 
 #[test]
+fn a_reader_that_only_waits_longer_is_no_slow_worker() {
+    let found = report(&written("slow-or-asleep", fed_anew(4, 3, true)), &[]);
+    let with = |part: Part| {
+        judged("slow-worker", &found, |summary| {
+            summary.training[0].waited_for.clear();
+            summary.training[0].causes = Some(Parts::of(part, 1_000_000_000));
+        })
+    };
+    assert_eq!([Part::Cpu, Part::Storage].map(|part| with(part).state), [State::Fired, State::Fired]);
+    assert_eq!([Part::Sleep, Part::Lock, Part::Network].map(|part| with(part).state), [State::Quiet; 3]);
+}
+
+#[test]
 fn a_device_is_named_only_if_it_has_the_files_that_took_the_time() {
     let found = report_on("idle-device");
     let state = |found: &Value| {

@@ -73,6 +73,13 @@ pub const LIMITS: &[Limit] = &[
     limit("slow-worker", "wait", 0.05, Share, "wait for readers that had started, as a share of training"),
     limit("slow-worker", "turn", 0.50, Share, "wait for one reader's turn, as a share of all waiting"),
     limit("slow-worker", "load", 0.50, Share, "the busiest reader's share of all readers' work during the wait"),
+    limit(
+        "slow-worker",
+        "work",
+        0.50,
+        Share,
+        "work, and not sleep, locks or the network, as a share of the wait for the busiest reader",
+    ),
     limit("slow-worker", "busy", 1.5, Ratio, "the busiest reader's work relative to the median of the other readers"),
     limit("storage-saturated", "wait", 0.05, Share, "wait for readers that had started, as a share of training"),
     limit("storage-saturated", "io-duty", 0.70, Share, "readers' I/O, as a share of their busy time"),

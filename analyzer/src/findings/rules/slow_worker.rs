@@ -2,18 +2,20 @@
 
 use super::super::loader::{Numbered, busiest, busy_ns, largest_load, largest_turn, numbered, starts_anew};
 use super::super::{COMPARE, Cost, Group, Rule};
-use crate::findings::rule_context::{Case, Judgement, Waited};
+use crate::findings::rule_context::{Case, Judgement, Waited, part};
 use crate::summary::figures::quantiles::median;
 use crate::summary::report::findings::{Confidence, Unit};
-use crate::summary::training::RankGroup;
+use crate::summary::training::{RankGroup, ReaderUse, WaitedFor};
+use crate::summary::waits::parts::{Part, Parts};
+use crate::summary::waits::trainers::WaitKind;
 
 pub const RULE: Rule = Rule {
     id: "slow-worker",
     group: Group::Loader,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "training waits, half of the wait is for one reader's turn or that reader does half of all work, and it does \
-        at least 1.5 times as much as the others",
+    asks: "training waits, half of the wait is for one reader's turn or that reader does half of all work, it does at \
+        least 1.5 times as much as the others, and half of the wait for it is work and not sleep, locks or the network",
     silences: &[],
     silences_rules: &["loader-capacity", "loader-jitter"],
     remedy: "shard by bytes instead of files, make samples equally large, take batches as they become ready; check the slow reader's files",
@@ -51,6 +53,26 @@ struct Slow<'a> {
     name: String,
     /// Whether the reader reads more bytes than the others; `None` if the trace does not show how many bytes they read.
     reads_more: Option<bool>,
+    /// The share of work in the waits for this reader; `None` if the trace does not show what it did.
+    works: Option<f64>,
+}
+
+/// Work that grows with the data of a reader. Neither bytes nor samples of other sizes change the time of its other waits.
+const WORK: [Part; 7] =
+    [Part::Storage, Part::PageFaults, Part::Cpu, Part::FileCalls, Part::NoCpu, Part::Gil, Part::OutsideCalls];
+
+/// Returns the share of work in the waits for a reader, or in all waits if its own are not listed.
+fn work_share(group: &RankGroup, reader: &Numbered) -> Option<f64> {
+    let is_its = |row: &&WaitedFor| {
+        let is_thread = |reader: &&ReaderUse| reader.pid == row.pid && row.tid.is_none_or(|tid| tid == reader.tid);
+        row.kind == WaitKind::Data && row.processes == 1 && reader.readers.iter().any(is_thread)
+    };
+    let its: Vec<&WaitedFor> = group.waited_for.iter().filter(is_its).collect();
+    let causes = match its.is_empty() {
+        true => group.causes?,
+        false => its.iter().fold(Parts::default(), |sum, row| sum + row.causes),
+    };
+    part(WORK.iter().map(|part| causes.get(*part)).sum::<i64>() as f64, causes.without(Part::Start).sum() as f64)
 }
 
 fn judge(case: &Case) -> Judgement {
@@ -61,11 +83,13 @@ fn judge(case: &Case) -> Judgement {
         true => case.at_least("load", largest_load(case)),
         false => case.at_least("turn", largest_turn(case)),
     };
-    let measures = vec![
+    let mut measures = vec![
         case.at_least("wait", waited.as_ref().map(Waited::share_at_work)),
         of_one,
         case.at_least("busy", slowest.as_ref().map(|slow| slow.ratio)),
     ];
+    let works = slowest.as_ref().and_then(|slow| slow.works);
+    measures.extend(works.map(|share| case.at_least("work", Some(share))));
     let decide = "record waits for batches of two or more readers; with spans, of 2 to 16 that take turns";
     let Some(slow) = slowest else { return Judgement { measures, decide, ..Judgement::default() } };
     Judgement {
@@ -102,7 +126,13 @@ fn slowness(group: &RankGroup) -> Option<Slow<'_>> {
     let (own, others) = (read(busiest), of_others(&read)?);
     let reads_more = (own.min(others) > 0.0).then_some(own >= MORE_BYTES * others);
     let name = called(busiest, at + 1, readers.len());
-    (busiest.busy_ns > 0).then_some(Slow { group, ratio: ratio.min(in_all), name, reads_more })
+    (busiest.busy_ns > 0).then_some(Slow {
+        group,
+        ratio: ratio.min(in_all),
+        name,
+        reads_more,
+        works: work_share(group, busiest),
+    })
 }
 
 /// Returns a name such as `worker 1 (201)`, or `reader 2 of 4 (started 3 times)` for restarted readers.
