@@ -1123,6 +1123,13 @@ fn a_reader_that_only_waits_longer_is_no_slow_worker() {
 }
 
 #[test]
+fn a_used_up_quota_is_raised_first() {
+    let found = report_on("under-a-quota");
+    let next = found["headline"]["next"].as_str().unwrap();
+    assert!(next.starts_with("raise the CPU quota") && next.ends_with("one reader per CPU of the quota"), "{next}");
+}
+
+#[test]
 fn a_device_is_named_only_if_it_has_the_files_that_took_the_time() {
     let found = report_on("idle-device");
     let state = |found: &Value| {

@@ -15,8 +15,8 @@ pub const RULE: Rule = Rule {
     asks: "a control group used up its CPU quota in a quarter of its periods, or readers wait for a CPU because of it",
     silences: &[],
     silences_rules: POINTLESS,
-    remedy: "request more CPUs: a higher container limit (docker --cpus, resources.limits.cpu), or no limit; then use \
-        one reader per CPU",
+    remedy: "raise the CPU quota of the container (docker --cpus, resources.limits.cpu), or remove it; otherwise run fewer \
+        processes and threads: one reader per CPU of the quota",
     torch: "",
     elsewhere: "",
     verify: COMPARE,

@@ -117,6 +117,10 @@ impl Headline {
 
     /// Adds what to do about the other one of two causes, if the change of a finding does not concern it.
     fn add_other_cause(&mut self, finding: &Finding, summary: &Summary) {
+        // The work of readers matters only when the quota does not limit it.
+        if finding.id == QUOTA && self.bottleneck == Bottleneck::CpuLimited {
+            return;
+        }
         let causes = training_waits(summary).and_then(|waits| waits.causes);
         let Some([first, second]) = causes.and_then(|causes| two_causes(&causes)) else { return };
         let concerns = |cause: Bottleneck| cause.concerns(&finding.id);
@@ -170,7 +174,9 @@ impl Headline {
             }
             bottleneck => {
                 // A file or a call is easier to act on than the path to a device.
-                let rank = |finding: &&Finding| (finding.id != UNSPECIFIC, finding.worth_ns);
+                // Where a quota keeps readers from running, neither fewer threads nor cheaper samples remove it.
+                let is_quota = |finding: &Finding| bottleneck == Bottleneck::CpuLimited && finding.id == QUOTA;
+                let rank = |finding: &&Finding| (finding.id != UNSPECIFIC, is_quota(finding), finding.worth_ns);
                 let is_limited = bottleneck.concerns(LIMITED) && is_limited(summary);
                 // Other reads do not help readers that wait for their writes, either.
                 let writes = bottleneck == Bottleneck::StorageBound && written_by_readers(summary).is_some();
@@ -358,6 +364,11 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
     if bottleneck == Bottleneck::FileCallBound && mean_read(summary) >= LARGE_READ {
         return Some(COPY_LESS.into());
     }
+    if [Bottleneck::OwnNoCpu, Bottleneck::CpuLimited].contains(&bottleneck)
+        && let Some(finding) = summary.findings.iter().find(|finding| finding.id == QUOTA && finding.fired())
+    {
+        return Some(finding.remedy.clone());
+    }
     if bottleneck == Bottleneck::StartupBound {
         return Some(cheaper_start(summary));
     }
@@ -538,6 +549,9 @@ const READS: [&str; 30] = [
     "nfs-server",
     "nfs-client-queue",
     "page-faults",
+/// The rule about a used-up CPU quota.
+const QUOTA: &str = "cpu-quota";
+
     "would-fit",
     "cache-thrash",
     "swap",
