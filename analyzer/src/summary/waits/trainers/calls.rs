@@ -47,6 +47,22 @@ fn is_between(waits: &[Wait], step: &Step) -> bool {
     waits.get(next).is_none_or(|wait| wait.start >= step.end)
 }
 
+/// Returns the waits of the training: without those that start before or after it. Waits that are not for data end with the
+/// training, and none covers another one: a thread waits only once at a time.
+pub(super) fn within(waits: Vec<Wait>, from: i64, to: i64) -> Vec<Wait> {
+    let mut waited = from;
+    let cut = |wait: Wait| {
+        let is_data = wait.kind == WaitKind::Data;
+        let (start, end) = if is_data { (wait.start, wait.end) } else { (wait.start.max(waited), wait.end.min(to)) };
+        waited = waited.max(end);
+        let is_whole = (start, end) == (wait.start, wait.end);
+        let parts = if is_whole { Some(wait.parts) } else { wait.parts.scaled(end - start) };
+        (start < end).then(|| Wait { start, end, parts: parts.unwrap_or_default(), ..wait })
+    };
+    let of_training = waits.into_iter().filter(|wait| wait.start >= from && wait.start < to);
+    of_training.filter_map(cut).collect()
+}
+
 fn is_blocked_send(step: &Step) -> bool {
     let copying = step.amount.max(0) * SENDING_NS_PER_BYTE;
     step.kind == StepKind::Give && step.object.id != 0 && step.end - step.start >= BLOCKED_NS + 2 * copying
@@ -142,8 +158,7 @@ impl Trainer<'_, '_> {
             return None;
         }
         let requests = self.add_receipts(&mut waits, &readers);
-        // Drop waits before and after the training.
-        waits.retain(|wait| wait.start >= from && wait.start < to.max(last));
+        let waits = within(waits, from, to.max(last));
         let readers = readers.into_iter().collect();
         let found = TrainerWaits { waits, works, messages, readers, generations, ..self.trained(false, from, to) };
         Some(TrainerWaits { counts_receipts: !requests.is_empty(), requests, ..found })

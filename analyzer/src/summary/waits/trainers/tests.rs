@@ -1142,3 +1142,19 @@ fn a_thread_that_was_only_woken_before_its_first_item_makes_the_items() {
         only(&found).parts(WaitKind::Data).largest()
     };
     assert_eq!((largest("java"), largest("python3")), (Part::Cpu, Part::HandOver));
+
+#[test]
+fn waits_cover_only_the_training_and_each_time_once() {
+    let wait = |start, end, kind| {
+        let (acts, parts) = (Vec::new(), Parts::of(Part::Sleep, end - start));
+        Wait { start, end, kind, maker: None, limiter: None, depth: 0, acts, parts }
+    };
+    let (own, lock, data) = (WaitKind::OwnWork, WaitKind::Lock, WaitKind::Data);
+    let mut waits = vec![wait(5, 9, own), wait(10, 30, own), wait(20, 40, lock), wait(35, 38, own), wait(50, 60, data)];
+    waits.extend([wait(80, 200, own), wait(120, 150, own)]);
+    let found = super::calls::within(waits, 10, 100);
+    let spans: Vec<(i64, i64)> = found.iter().map(|wait| (wait.start, wait.end)).collect();
+    assert_eq!(spans, [(10, 30), (30, 40), (50, 60), (80, 100)]);
+    assert!(found.iter().all(|wait| wait.parts.sum() == wait.end - wait.start));
+}
+
