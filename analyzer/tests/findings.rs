@@ -1130,6 +1130,21 @@ fn a_used_up_quota_is_raised_first() {
 }
 
 #[test]
+fn waits_for_requests_are_reads_of_the_main_thread() {
+    let mut program = Script::new(100, 1);
+    program.open("/data/one.bin", 10);
+    for step in 0..40 {
+        program.call(Op::AIO_READ, "/data/one.bin", 10, (step * MIB, MIB, 0));
+        program.call(Op::AIO_SUSPEND, "", 50_000, (1, 0, 0));
+        program.call(Op::AIO_READ_DONE, "/data/one.bin", 2, (step * MIB, MIB, MIB)).rest(10_000);
+    }
+    let found = report(&written("requests", vec![program]), &[]);
+    let reads = &found["processes"][0]["own_reads"];
+    assert_eq!(reads["read_ns"], 40 * 50_002 * 1000, "{reads}");
+    assert!(found["time"]["io_ns"].as_i64().unwrap() >= 40 * 50_000 * 1000, "{}", found["time"]);
+}
+
+#[test]
 fn a_device_is_named_only_if_it_has_the_files_that_took_the_time() {
     let found = report_on("idle-device");
     let state = |found: &Value| {

@@ -39,6 +39,8 @@ pub struct Counter<'a> {
     timelines: TimelinePart,
     /// Requests through rings while they were in flight.
     in_flight: Vec<Interval>,
+    /// The file of the last request that the thread of the current batch gave to threads of the C library.
+    requested: u32,
     /// Indexes of the next wake in the batch, and of the next counters.
     wake: usize,
     sent: usize,
@@ -91,6 +93,7 @@ impl<'a> Counter<'a> {
             lanes: LanePart::default(),
             timelines: TimelinePart::default(),
             in_flight: Vec::new(),
+            requested: FILE_NONE,
             wake: 0,
             sent: 0,
             usage: 0,
@@ -166,7 +169,9 @@ impl Consumer for Counter<'_> {
         let mut thread = ThreadCount::default();
         self.counted.course.begin(batch.proc);
         self.counted.access.ready();
-        self.lane_id = LaneId { proc: batch.proc, tid: batch.tid };
+        let lane_id = LaneId { proc: batch.proc, tid: batch.tid };
+        self.requested = if lane_id == self.lane_id { self.requested } else { FILE_NONE };
+        self.lane_id = lane_id;
         self.lane = self.lanes.place(self.lane_id);
         self.is_ranked = self.catalog.is_process(batch.proc, |process| process.rank.is_some());
         self.see_moves(batch);
@@ -253,7 +258,7 @@ impl Counter<'_> {
         match traits.class {
             Class::Write | Class::Sync => true,
             Class::Metadata => traits.changes || self.only_writes(file),
-            _ => traits.enters_ring && self.only_writes(file),
+            _ => (traits.enters_ring || traits.awaits_requests) && self.only_writes(file),
         }
     }
 
@@ -352,9 +357,13 @@ impl Counter<'_> {
         process: &mut ProcessCount,
         thread: &mut ThreadCount,
     ) {
+        if traits.of_request && file != FILE_NONE {
+            self.requested = file;
+        }
+        let file = if traits.awaits_requests { self.requested } else { file };
         let named = self.files[file as usize];
         let stored = traits.is_on_file(named.stored);
-        let awaits_file = traits.enters_ring && named.stored && file != FILE_NONE;
+        let awaits_file = (traits.enters_ring || traits.awaits_requests) && named.stored && file != FILE_NONE;
         if awaits_file {
             self.timelines.file_call(interval, (named.hand_over, self.only_writes(file)));
         } else if !(traits.by_ring && stored) {

@@ -38,6 +38,9 @@ pub(in crate::summary) struct KindTraits {
     pub(in crate::summary) by_ring: bool,
     /// Enters the kernel for a ring: the thread executes requests or waits for them.
     pub(in crate::summary) enters_ring: bool,
+    /// Submits a request to threads of the C library, or fetches its result, and waits for such requests.
+    pub(in crate::summary) of_request: bool,
+    pub(in crate::summary) awaits_requests: bool,
     /// Reports results of a ring whose requests are not in the trace.
     pub(in crate::summary) unseen: bool,
     /// Moves its bytes by calls that may have been recorded too.
@@ -119,6 +122,8 @@ impl KindTraits {
             idle: call && is_idle(kind) && !is_device_wait(kind),
             by_ring: call && does_io(kind) && kind.name.starts_with(BY_RING),
             enters_ring: call && *kind.name == *ENTERS_RING,
+            of_request: call && kind.name.starts_with(OF_REQUESTS),
+            awaits_requests: call && AWAITING.contains(&&*kind.name),
             unseen: call && *kind.name == *UNSEEN,
             above: call && *kind.cat == *ABOVE,
             device: device_span(kind),
@@ -233,6 +238,11 @@ fn does_io(kind: &Kind) -> bool {
 /// The prefix of requests through io_uring rings, and calls for rings.
 const BY_RING: &str = "io_uring_";
 const ENTERS_RING: &str = "io_uring_enter";
+
+/// The prefix of calls for requests that threads of the C library execute, and the calls that wait for such requests. These name
+/// no file.
+const OF_REQUESTS: &str = "aio_";
+const AWAITING: [&str; 2] = ["aio_suspend", "lio_listio"];
 const UNSEEN: &str = "io_uring_unseen";
 
 /// Spans in which a trainer waits for its next batch, by prefix of their name: dlio's and the benchmark's, PyTorch's
