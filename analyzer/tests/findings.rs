@@ -13,11 +13,13 @@ use dlio_analyzer::findings::{conclude as judge_all, judge};
 use dlio_analyzer::summary::report::Summary;
 use dlio_analyzer::summary::report::allocation::UntracedProgram;
 use dlio_analyzer::summary::report::findings::{Finding, Severity, State};
-use dlio_analyzer::summary::report::headline::{Level, conclude};
+use dlio_analyzer::summary::report::headline::{Bottleneck, Headline, Level, conclude};
 use dlio_analyzer::summary::report::screen::Page;
+use dlio_analyzer::summary::training::WaitedFor;
 use dlio_analyzer::summary::waits::first_threads::FirstThread;
 use dlio_analyzer::summary::waits::parts::{Part, Parts};
 use dlio_analyzer::summary::waits::thread::Mapped;
+use dlio_analyzer::summary::waits::trainers::WaitKind;
 use dlio_schemas::ops::Op;
 use dlio_schemas::record::POS_UNKNOWN;
 use generator::runs::{Loader, MIB, sample, scenarios, slow_storage, slow_store};
@@ -1127,6 +1129,22 @@ fn a_used_up_quota_is_raised_first() {
     let found = report_on("under-a-quota");
     let next = found["headline"]["next"].as_str().unwrap();
     assert!(next.starts_with("raise the CPU quota") && next.ends_with("one reader per CPU of the quota"), "{next}");
+}
+
+#[test]
+fn results_of_processes_that_hold_the_interpreter_are_made_cheaper() {
+    let mut summary: Summary = serde_json::from_value(report_on("healthy")).unwrap();
+    let mut next = |tid: Option<i32>| {
+        let (kind, name, causes) = (WaitKind::Data, "worker 0".into(), Parts::default());
+        let row = WaitedFor { kind, name, processes: 1, pid: 200, tid, threads: 0, waits: 9, wait_ns: 9, causes };
+        summary.training[0].waited_for = vec![row];
+        let mut headline = Headline { bottleneck: Bottleneck::OwnGil, ..Headline::default() };
+        headline.recommend(&summary);
+        headline.next.unwrap()
+    };
+    let (of_processes, of_threads) = (next(None), next(Some(7)));
+    assert!(of_processes.starts_with("pass fewer Python objects from the worker processes"), "{of_processes}");
+    assert!(of_threads.starts_with("do the Python work of the other threads in processes"), "{of_threads}");
 }
 
 #[test]

@@ -369,6 +369,9 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
     {
         return Some(finding.remedy.clone());
     }
+    if bottleneck == Bottleneck::OwnGil && wait_for_processes(summary) {
+        return Some(PASS_LESS.into());
+    }
     if bottleneck == Bottleneck::StartupBound {
         return Some(cheaper_start(summary));
     }
@@ -478,6 +481,18 @@ const START_OF_FORKS: &str = "make the start of readers cheaper: import in the m
 const TASKS_MIN: u64 = 8;
 
 /// A change that was replayed is the next step if it certainly saves this share of the training.
+/// Returns `true` if trainers waited longest for other processes.
+fn wait_for_processes(summary: &Summary) -> bool {
+    let longest = |group: &RankGroup| group.waited_for.iter().find(|row| row.kind == WaitKind::Data).map(|row| row.tid);
+    let groups = &summary.training;
+    !groups.is_empty() && groups.iter().all(|group| longest(group) == Some(None))
+}
+
+/// The step if other threads hold the interpreter's lock although readers are processes: their results are unpickled in the
+/// trainer's process.
+const PASS_LESS: &str = "pass fewer Python objects from the worker processes to this one (arrays or shared memory instead of lists: unpickling \
+    results holds the lock); move other Python work of its threads into processes, too";
+
 const SURE: f64 = 0.1;
 
 /// Returns the change to the loader's arguments that certainly saves most, if it is worth a step and saves more than
