@@ -412,7 +412,13 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
     let found: Vec<TrainerWaits> = firsts_of(family, may_train)
         .filter_map(|first| {
             let takers = || family.takers_from_below(first).into_iter();
-            let beside = |thread: usize| Trainer::new(family, thread).by_calls();
+            let beside = |thread: usize| {
+                let found = Trainer::new(family, thread).by_calls()?;
+                if !is_relay(family, &found, first) {
+                    return Some(found);
+                }
+                Some(with_waits_of(&found, Trainer::new(family, first).behind(thread).by_calls()?))
+            };
             let collected = |thread: usize| Trainer::new(family, first).beside_collector(thread);
             // A rank that reads its data itself waits for other ranks only.
             let has_data = |found: &TrainerWaits| !found.has_twins || found.works > 0 || !found.readers.is_empty();
@@ -442,6 +448,39 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
         !is_first && waits.only_waits()
     };
     without_makers(family, found).into_iter().filter(|waits| !only_collects(waits)).collect()
+}
+
+/// Returns `true` if a thread takes batches and passes them on to the first thread of its process: most of its waits end when
+/// that one makes room for the next batch, and last because that one works.
+fn is_relay(family: &Family, taker: &TrainerWaits, first: usize) -> bool {
+    let own = &family.threads[first];
+    let data = || taker.waits.iter().filter(|wait| wait.kind == WaitKind::Data && wait.parts.get(Part::Start) == 0);
+    let by_first = |wait: &&Wait| wait.acts.first().is_some_and(|act| act.lane == own.lane);
+    let length = |wait: &Wait| wait.end - wait.start;
+    let all: i64 = data().map(length).sum();
+    let waited: i64 = data().filter(by_first).map(length).sum();
+    let busy = |wait: &Wait| {
+        let did = own.composition(wait.start, wait.end);
+        did.without(Part::Idle).without(Part::HandOver).without(Part::Lock).sum()
+    };
+    let worked: i64 = data().filter(by_first).map(busy).sum();
+    data().filter(by_first).count() >= WAITS_MIN && 2 * waited > all && 2 * worked > waited
+}
+
+/// Returns a trainer with the causes of its relay's waits in the time in which the relay itself was idle.
+fn with_waits_of(relay: &TrainerWaits, mut trainer: TrainerWaits) -> TrainerWaits {
+    let own = trainer.lane;
+    for wait in &mut trainer.waits {
+        let during = relay.waits.iter().filter(|other| other.maker != Some(own)).filter_map(|other| {
+            let ns = other.end.min(wait.end) - other.start.max(wait.start);
+            other.parts.scaled(ns)
+        });
+        let sum = during.fold(Parts::default(), |sum, parts| sum + parts);
+        if let Some(parts) = sum.scaled(wait.parts.get(Part::NotAsked)) {
+            wait.parts = wait.parts.without(Part::NotAsked) + parts;
+        }
+    }
+    trainer
 }
 
 /// Returns trainers without those that make data for another one, serve it or launch it.
@@ -551,12 +590,19 @@ impl Act {
 struct Trainer<'f, 'a> {
     family: &'f Family<'a>,
     thread: usize,
+    /// A thread of its process that passes batches on to it.
+    relay: Option<usize>,
     explainer: Explainer<'f, 'a>,
 }
 
 impl<'f, 'a> Trainer<'f, 'a> {
     fn new(family: &'f Family<'a>, thread: usize) -> Trainer<'f, 'a> {
-        Trainer { family, thread, explainer: Explainer::new(family, thread) }
+        Trainer { family, thread, relay: None, explainer: Explainer::new(family, thread) }
+    }
+
+    /// Returns the trainer that takes its batches from a thread of its process.
+    fn behind(self, relay: usize) -> Trainer<'f, 'a> {
+        Trainer { relay: Some(relay), ..self }
     }
 
     fn lane(&self) -> LaneId {

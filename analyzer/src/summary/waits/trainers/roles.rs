@@ -378,7 +378,9 @@ impl Trainer<'_, '_> {
             ended.get(lane).is_some_and(|[all, owns]| 2 * owns >= *all.max(&wakes))
         };
         let made = ended.iter().filter(|(_, [all, _])| *all >= WAITS_MIN).map(|(lane, _)| *lane);
-        let all: BTreeSet<LaneId> = made.chain(self.hand_to_trainer()).chain(woken.keys().copied()).collect();
+        let relay = self.relay.map(|thread| self.family.threads[thread].lane);
+        let others = self.hand_to_trainer().into_iter().chain(woken.keys().copied()).chain(relay);
+        let all: BTreeSet<LaneId> = made.chain(others).collect();
         let most = ended.values().map(|[all, _]| *all).max().unwrap_or(0);
         let is_rare = |lane: &LaneId| ended.get(lane).map_or(0, |[all, _]| *all) * SERVER_PART < most;
         let serves = |lane: &LaneId| {

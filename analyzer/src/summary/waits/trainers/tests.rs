@@ -1143,6 +1143,7 @@ fn a_thread_that_was_only_woken_before_its_first_item_makes_the_items() {
     };
     assert_eq!((largest("java"), largest("python3")), (Part::Cpu, Part::HandOver));
 
+
 #[test]
 fn waits_cover_only_the_training_and_each_time_once() {
     let wait = |start, end, kind| {
@@ -1158,3 +1159,39 @@ fn waits_cover_only_the_training_and_each_time_once() {
     assert!(found.iter().all(|wait| wait.parts.sum() == wait.end - wait.start));
 }
 
+/// A thread of the trainer's process that takes batches from a reader.
+const RELAY: LaneId = LaneId { proc: 0, tid: 3 };
+
+/// Returns the waits if the relay receives a batch every 40 ms and waits for 25 ms of that until the first thread,
+/// which works, takes one.
+fn relayed() -> Waits {
+    let room = Object { id: 0x1000, network: false };
+    let first: Vec<Step> = (0..10).map(|i| step(StepKind::Post, room, 40 * i + 35, 40 * i + 35)).collect();
+    let takes = |i: i64| [step(StepKind::Take, PIPE, 40 * i, 40 * i + 5), woken(40 * i + 10, 40 * i + 35, TRAINER)];
+    let gives = |i: i64| Step { storage: 4 * MS, ..step(StepKind::Give, PIPE, 40 * i + 5, 40 * i + 5) };
+    let relay: Vec<Step> = (0..10).flat_map(takes).collect();
+    let reader: Vec<Step> = (0..10).map(gives).collect();
+    waits(vec![(TRAINER, first, Vec::new()), (RELAY, relay, Vec::new()), (READER, reader, Vec::new())])
+}
+
+#[test]
+fn a_thread_that_waits_until_the_first_thread_has_room_does_not_train() {
+    let found = relayed();
+    let trainer = only(&found);
+    assert_eq!(trainer.ns(WaitKind::Data), 0, "{trainer:?}");
+    assert!(trainer.readers.contains(&RELAY) && trainer.to - trainer.from >= 300 * MS, "{trainer:?}");
+}
+
+#[test]
+fn the_causes_of_a_relays_waits_are_those_of_the_waits_for_it() {
+    let wait = |start, end, part, maker| {
+        let (acts, parts) = (Vec::new(), Parts::of(part, end - start));
+        Wait { start, end, kind: WaitKind::Data, maker: Some(maker), limiter: None, depth: 0, acts, parts }
+    };
+    let relay = only(&relayed()).clone();
+    let trainer = TrainerWaits { lane: TRAINER, waits: vec![wait(0, 100, Part::NotAsked, RELAY)], ..relay.clone() };
+    let waits = vec![wait(0, 50, Part::Storage, READER), wait(50, 100, Part::Cpu, TRAINER)];
+    let relay = TrainerWaits { lane: RELAY, waits, ..relay };
+    let causes = with_waits_of(&relay, trainer).parts(WaitKind::Data);
+    assert_eq!((causes.get(Part::Storage), causes.sum()), (100, 100), "{causes:?}");
+}
