@@ -17,12 +17,13 @@ use serde::{Deserialize, Serialize};
 
 use super::groups::io_compute_overlap::Beside;
 use super::groups::lanes::{LaneMeasure, Overlap, Own, Track, WORK_NS};
-use super::tree::{LaneId, SPAWNED, above, group, is_fork_server, is_worker, may_train, names, parents};
+use super::tree::{LaneId, SPAWNED, above, group, is_fork_server, is_worker, may_train, parents};
 use crate::catalog::{Catalog, Kind, Origin, Process, is_gpu_driver, is_stored};
 use crate::summary::analysis::Analysis;
 use crate::summary::count::counted::{Counted, FileCount, ThreadCount};
 use crate::summary::devices::{DeviceUse, Devices};
 use crate::summary::time::intervals::{Interval, Set};
+use crate::summary::waits::helpers::{HELPER, HELPERS};
 use crate::summary::waits::parts::{Part, Parts};
 use crate::summary::waits::thread::Faults;
 use crate::summary::waits::trainers::{TrainerWaits, WaitKind, Waits};
@@ -174,6 +175,13 @@ pub struct WaitedFor {
     pub causes: Parts,
 }
 
+impl WaitedFor {
+    /// Returns `true` for child processes that are not readers.
+    pub fn is_helper(&self) -> bool {
+        self.tid.is_none() && [HELPER, HELPERS].contains(&self.name.as_str())
+    }
+}
+
 /// Total time that a trainer waited for another trainer.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 pub struct PeerWait {
@@ -190,6 +198,12 @@ pub fn fork_all_readers(groups: &[RankGroup]) -> bool {
 }
 
 impl RankGroup {
+    /// Returns `true` if a child process that serves its readers set their pace for most of its wait for data.
+    pub fn waits_for_helper(&self) -> bool {
+        let row = self.waited_for.iter().find(|row| row.kind == WaitKind::Data && row.is_helper());
+        row.is_some_and(|row| 2 * row.wait_ns > self.waited_ns.unwrap_or(0))
+    }
+
     /// Returns `true` if readers slept until files existed for most of its wait for data.
     pub fn awaits_files(&self) -> bool {
         let slept = self.loading.reader_file_wait_ns;
@@ -419,7 +433,7 @@ fn found(catalog: &Catalog, analysis: &Analysis) -> (Vec<RankGroup>, Vec<RankGro
     let (lanes, beside) = (&analysis.measured.lanes, &analysis.measured.beside);
     let processes = catalog.processes();
     let processes = processes.as_slice();
-    let (parents, names) = (parents(processes), names(processes));
+    let (parents, names) = (parents(processes), analysis.measured.waits.names(processes));
     let hosts = catalog.hosts().into_iter().map(|host| host.name).collect();
     let kinds = catalog.kinds();
     let (knows_computing, knows_calls) = (counted.knows_computing(&kinds), counted.knows_calls(&kinds));

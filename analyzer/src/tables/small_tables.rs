@@ -22,7 +22,7 @@ use crate::summary::report::flat::{Figure, figures};
 use crate::summary::report::jobs::JobUse;
 use crate::summary::report::{self, Summary};
 use crate::summary::training::{Role, rank_groups};
-use crate::summary::tree::{LaneId, names, parents};
+use crate::summary::tree::{LaneId, parents};
 use crate::summary::waits::parts::Part;
 use crate::summary::waits::trainers::Wait;
 
@@ -71,7 +71,7 @@ pub fn files(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, Arro
 pub fn processes(catalog: &Catalog, analysis: &Analysis) -> Result<RecordBatch, ArrowError> {
     let hosts = catalog.hosts();
     let all = catalog.processes();
-    let (names, parents, roles) = (names(&all), parents(&all), roles(catalog, analysis));
+    let (names, parents, roles) = (analysis.measured.waits.names(&all), parents(&all), roles(catalog, analysis));
     let nothing = ProcessCount::default();
     let counted = |i: usize| analysis.counted.processes.get(i).unwrap_or(&nothing);
     let asked = |process: &Process| analysis.filter.takes(process);

@@ -4,6 +4,7 @@ use super::super::causes::by_cause;
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement};
 use crate::summary::report::findings::Confidence;
+use crate::summary::training::RankGroup;
 use crate::summary::waits::parts::Part;
 
 pub const RULE: Rule = Rule {
@@ -21,6 +22,14 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// Change to make if a child process sleeps that serves the readers.
+const HELPER_SLEEPS: &str = "look for sleeps in the process for which the readers wait: rate limits, retries, polling; ask it for several items at \
+    a time";
+
 fn judge(case: &Case) -> Judgement {
-    by_cause(case, &[Part::Sleep], |share| format!("{share} of the wait was for readers that slept"))
+    let groups = &case.summary.training;
+    let is_helper = !groups.is_empty() && groups.iter().all(RankGroup::waits_for_helper);
+    let who = if is_helper { "a child process that slept" } else { "readers that slept" };
+    let judgement = by_cause(case, &[Part::Sleep], |share| format!("{share} of the wait was for {who}"));
+    Judgement { remedy: is_helper.then_some(HELPER_SLEEPS), ..judgement }
 }

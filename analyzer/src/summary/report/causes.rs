@@ -5,6 +5,16 @@ use crate::summary::figures::units::{share, time};
 use crate::summary::training::RankGroup;
 use crate::summary::waits::parts::{Part, Parts};
 
+/// Those whose work a training waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Maker {
+    Readers,
+    /// The trainer reads its data itself.
+    Trainer,
+    /// A child process that serves the readers sets their pace.
+    Helper,
+}
+
 /// Causes below this share are not mentioned.
 const WORTH: f64 = 0.05;
 
@@ -31,17 +41,17 @@ const OTHERS: f64 = 0.01;
 const SHORT_OF_CPUS: f64 = 0.25;
 
 /// Returns the sentences on the causes of a wait. `shortage` is the reason why no CPU was free.
-pub fn sentences(parts: &Parts, reads_itself: bool, shortage: Option<&Shortage>) -> Vec<String> {
+pub(super) fn sentences(parts: &Parts, maker: Maker, shortage: Option<&Shortage>) -> Vec<String> {
     let whole = parts.sum();
     let ranked = ranked(parts, whole);
     let Some(&(first, ns)) = ranked.first() else { return Vec::new() };
-    let named = |(part, ns): &(Part, i64)| format!("{} {}", share(*ns, whole), label(*part, reads_itself));
+    let named = |(part, ns): &(Part, i64)| format!("{} {}", share(*ns, whole), label(*part, maker));
     let mut list: Vec<String> = ranked.iter().map(named).collect();
     let rest = whole - ranked.iter().map(|(_, ns)| ns).sum::<i64>();
     list.extend((rest as f64 >= OTHERS * whole as f64).then(|| format!("{} smaller causes", share(rest, whole))));
     let mut sentences = vec![format!("Causes of the whole wait: {}.", list.join(", "))];
     let most = ns as f64 / whole as f64;
-    if let Some(detail) = detail(first, parts, reads_itself).filter(|_| most >= MOSTLY || first == Part::Unknown) {
+    if let Some(detail) = detail(first, parts, maker).filter(|_| most >= MOSTLY || first == Part::Unknown) {
         sentences.push(detail);
     }
     let is_short = parts.get(Part::NoCpu) as f64 >= SHORT_OF_CPUS * whole as f64;
@@ -50,17 +60,18 @@ pub fn sentences(parts: &Parts, reads_itself: bool, shortage: Option<&Shortage>)
 }
 
 /// Returns the name of a cause in a list.
-pub(super) fn label(part: Part, reads_itself: bool) -> &'static str {
+pub(super) fn label(part: Part, maker: Maker) -> &'static str {
     match part {
         Part::Storage => "storage (file calls)",
         Part::PageFaults => "storage (page faults in mapped files)",
         Part::Network => "network",
-        Part::Cpu if reads_itself => "CPU time of the loader",
+        Part::Cpu if maker == Maker::Trainer => "CPU time of the loader",
         Part::Cpu => "CPU time spent on batches",
         Part::FileCalls => "CPU time in file calls",
         Part::NoCpu => "no free CPU",
         Part::Gil => "Python's interpreter lock (GIL)",
         Part::Lock => "locks",
+        Part::Sleep if maker == Maker::Helper => "a child process that sleeps",
         Part::Sleep => "sleeping readers",
         Part::Child => "programs started by the readers",
         Part::HandOver => "transfer of batches",
@@ -80,7 +91,7 @@ pub(super) fn label(part: Part, reads_itself: bool) -> &'static str {
 pub(super) const STORAGE: &str = "Storage was the bottleneck.";
 
 /// Returns the conclusion from the largest cause, or what to record to learn more.
-fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
+fn detail(part: Part, parts: &Parts, maker: Maker) -> Option<String> {
     let storage = parts.get(Part::Storage) + parts.get(Part::PageFaults);
     let is_free = storage as f64 <= WORTH * parts.sum() as f64;
     Some(match part {
@@ -93,7 +104,7 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
         }
         Part::Cpu if is_free => format!(
             "The CPU was the bottleneck: preprocessing, decoding, collating or the interpreter{}. {}.",
-            if reads_itself { "" } else { " in the readers" },
+            if maker == Maker::Trainer { "" } else { " in the readers" },
             match storage {
                 0 => "Storage took no part of the wait".into(),
                 ns => format!("Storage took {} of the wait", time(ns as f64)),
@@ -103,10 +114,13 @@ fn detail(part: Part, parts: &Parts, reads_itself: bool) -> Option<String> {
         Part::FileCalls => {
             "File calls used the CPU: they copied from the page cache, or there were very many. Faster storage would not help.".into()
         }
-        Part::NoCpu if reads_itself => "The thread that takes batches was ready to run, but no CPU was free.".into(),
+        Part::NoCpu if maker == Maker::Trainer => "The thread that takes batches was ready to run, but no CPU was free.".into(),
         Part::NoCpu => "Readers were ready to run, but no CPU was free.".into(),
         Part::Gil => "Threads waited for their turn in the interpreter: processes instead of threads would avoid that.".into(),
         Part::Lock => "Readers waited for locks that other threads or processes held.".into(),
+        Part::Sleep if maker == Maker::Helper => {
+            "A child process slept for which readers waited: its code, or a library in it, calls sleep or polls.".into()
+        }
         Part::Sleep => "Readers slept: their code, or a library in it, calls sleep or polls.".into(),
         Part::Child => "Readers waited for programs that they had started.".into(),
         Part::Sampling => {

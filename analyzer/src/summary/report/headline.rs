@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Summary;
-use super::causes::label;
+use super::causes::{Maker, label};
 use super::commands::append_verified;
 use super::communication::{RanksTime, of_ranks};
 use super::findings::Unit;
@@ -749,7 +749,7 @@ fn of_data(waits: &Waits, part: f64) -> Headline {
 /// Returns the bottleneck of a wait for data, and the number that proves it.
 fn cause_of(waits: &Waits) -> (Bottleneck, String) {
     match &waits.causes {
-        Some(causes) => of_known_causes(causes, waits.read_themselves()),
+        Some(causes) => of_known_causes(causes, waits.maker()),
         None => of_reader_work(waits),
     }
 }
@@ -765,14 +765,14 @@ pub(super) fn two_causes(causes: &Parts) -> Option<[Bottleneck; 2]> {
 }
 
 /// Groups causes by bottleneck, the largest first.
-fn of_known_causes(causes: &Parts, reads_itself: bool) -> (Bottleneck, String) {
+fn of_known_causes(causes: &Parts, maker: Maker) -> (Bottleneck, String) {
     let whole = causes.sum().max(1);
     let sums = by_bottleneck(causes);
     let named = |(bottleneck, ns, cause): &(Bottleneck, i64, Part)| {
         let name = match bottleneck {
             Bottleneck::StorageBound => "storage",
             Bottleneck::DataBoundUnknown => "unknown",
-            _ => label(*cause, reads_itself),
+            _ => label(*cause, maker),
         };
         (name, share(*ns, whole))
     };

@@ -11,7 +11,6 @@ use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::bytes;
 use crate::summary::report::layout::{bars, heading, more, pairs};
 use crate::summary::time::time_series::Cell;
-use crate::summary::tree::names;
 
 /// The section with the heat map.
 #[derive(Serialize, Deserialize, Debug, Default)]
@@ -66,7 +65,7 @@ impl Section for HeatMap {
             let row = rows.entry(Key::of(proc, &processes, by_rank)).or_default();
             add(row.entry(column - first).or_default(), cell);
         }
-        let shown = grouped(rows, &names(&processes), &processes);
+        let shown = grouped(rows, &analysis.measured.waits.names(&processes), &processes);
         HeatMap {
             start_ts: first << heat.shift(),
             column_ns: 1 << heat.shift(),

@@ -337,13 +337,13 @@ const TRACE_CALLS: &str = "run the job under dlio trace: single calls show when 
 /// Returns what the change of a finding concerns.
 fn target_of(bottleneck: Bottleneck, finding: &Finding, summary: &Summary) -> Option<String> {
     match finding.id.as_str() {
+        LIMITED if written_by_readers(summary).is_some() => targets::files(FileUse::Written, summary),
         id if READS.contains(&id) || CALLS.contains(&id) => targets::files(FileUse::Read, summary),
         id if WRITES.contains(&id) => targets::files(FileUse::Written, summary),
         _ => targets::of_bottleneck(bottleneck, summary),
     }
 }
 
-        LIMITED if written_by_readers(summary).is_some() => targets::files(FileUse::Written, summary),
 /// Reads of this mean size cost what copying their bytes costs, and not what a call costs.
 const LARGE_READ: u64 = 256 << 10;
 const COPY_LESS: &str = "copy fewer bytes from the page cache: a smaller dtype, compression, only the parts of files that are used, or batches \
@@ -375,6 +375,9 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
     if bottleneck == Bottleneck::StartupBound {
         return Some(cheaper_start(summary));
     }
+    if bottleneck == Bottleneck::StorageBound && written_by_readers(summary).is_some() {
+        return Some(WRITE_LESS.into());
+    }
     if bottleneck == Bottleneck::StorageBound && summary.training.is_empty() {
         return Some(READ_AHEAD.into());
     }
@@ -389,9 +392,6 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
     let (kind, wait_ns) = bottleneck.other_wait()?;
     let (row, _) = waits.ender(kind, waits.total(wait_ns))?;
     let work = row.work().map_or(String::new(), |work| format!(": {} {work}", row.pronoun()));
-    if bottleneck == Bottleneck::StorageBound && written_by_readers(summary).is_some() {
-        return Some(WRITE_LESS.into());
-    }
     let step = if row.sleeps() { "find the sleeps in" } else { "speed up" };
     match kind {
         WaitKind::Lock => Some(format!("hold that lock for less time in {}{work}", row.named())),
@@ -401,11 +401,15 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
             waits.wording().noun()
         )),
         // The trace does not show whether a pool that is asked each time makes batches.
-        WaitKind::OwnWork if row.waits >= TASKS_MIN && (waits.has_no_readers() || row.tid.is_none()) => Some(format!(
-            "{step} {}{work}; if {} batches, request several ahead instead of one at a time",
-            row.named(),
-            if row.processes > 1 { "they make" } else { "it makes" }
-        )),
+        WaitKind::OwnWork
+            if row.waits >= TASKS_MIN && !row.is_helper() && (waits.has_no_readers() || row.tid.is_none()) =>
+        {
+            Some(format!(
+                "{step} {}{work}; if {} batches, request several ahead instead of one at a time",
+                row.named(),
+                if row.processes > 1 { "they make" } else { "it makes" }
+            ))
+        }
         WaitKind::OwnWork => Some(format!("{step} {}{work}; data loading is not the bottleneck", row.named())),
         _ => None,
     }
@@ -477,10 +481,6 @@ const RESTARTS_KEY: &str = "restarts";
 const START_OF_FORKS: &str = "make the start of readers cheaper: import in the main program what they import (they are forked from it), and do \
     less work before their first batch";
 
-/// Threads and programs that end this many waits may be a loader.
-const TASKS_MIN: u64 = 8;
-
-/// A change that was replayed is the next step if it certainly saves this share of the training.
 /// Returns `true` if trainers waited longest for other processes.
 fn wait_for_processes(summary: &Summary) -> bool {
     let longest = |group: &RankGroup| group.waited_for.iter().find(|row| row.kind == WaitKind::Data).map(|row| row.tid);
@@ -493,6 +493,14 @@ fn wait_for_processes(summary: &Summary) -> bool {
 const PASS_LESS: &str = "pass fewer Python objects from the worker processes to this one (arrays or shared memory instead of lists: unpickling \
     results holds the lock); move other Python work of its threads into processes, too";
 
+/// The step if readers wait for their own writes.
+const WRITE_LESS: &str = "let readers write and sync less (write a cache once, one fsync for many samples), write in the background, or use faster \
+    storage";
+
+/// Threads and programs that end this many waits may be a loader.
+const TASKS_MIN: u64 = 8;
+
+/// A change that was replayed is the next step if it certainly saves this share of the training.
 const SURE: f64 = 0.1;
 
 /// Returns the change to the loader's arguments that certainly saves most, if it is worth a step and saves more than
@@ -507,10 +515,6 @@ fn surest<'a>(summary: &'a Summary, finding: Option<&Finding>) -> Option<&'a Pre
 }
 
 /// Returns a change with its prediction.
-/// The step if readers wait for their own writes.
-const WRITE_LESS: &str = "let readers write and sync less (write a cache once, one fsync for many samples), write in the background, or use faster \
-    storage";
-
 fn replayed(summary: &Summary, row: &Prediction) -> Option<String> {
     let wording = Wording::of(summary.training.iter());
     let outcome = outcome(row, summary.what_if.as_ref()?.measured_ns, wording)?;
@@ -545,6 +549,12 @@ fn failure(summary: &Summary) -> Option<(Bottleneck, &'static str, &Finding)> {
 /// The rule that knows only where storage does not lose time.
 const UNSPECIFIC: &str = "slow-but-idle-device";
 
+/// The rule about a used-up CPU quota.
+const QUOTA: &str = "cpu-quota";
+
+/// The rule about writes that wait for the device.
+const SYNCS: &str = "fsync-share";
+
 /// Returns `true` for a rule whose change helps only where no I/O limit sets the pace.
 fn depends_on_limit(rule: &str) -> bool {
     rule != LIMITED && (READS.contains(&rule) || LOADER.contains(&rule))
@@ -564,9 +574,6 @@ const READS: [&str; 30] = [
     "nfs-server",
     "nfs-client-queue",
     "page-faults",
-/// The rule about a used-up CPU quota.
-const QUOTA: &str = "cpu-quota";
-
     "would-fit",
     "cache-thrash",
     "swap",
@@ -578,9 +585,6 @@ const QUOTA: &str = "cpu-quota";
     "random-in-file",
     "backward-seeks",
     "unaligned",
-/// The rule about writes that wait for the device.
-const SYNCS: &str = "fsync-share";
-
     "read-amplification",
     "redundant-reads",
     "hot-file",

@@ -17,7 +17,7 @@ use crate::summary::count::counted::{DataReads, ProcessCount};
 use crate::summary::figures::units::{bytes, grouped, time};
 use crate::summary::report::layout::{dash, heading, more};
 use crate::summary::training::Role;
-use crate::summary::tree::{LaneId, names, parents};
+use crate::summary::tree::{LaneId, parents};
 use crate::summary::waits::first_threads::FirstThread;
 use crate::text_table::Grid;
 
@@ -135,7 +135,7 @@ impl Section for Processes {
         let killed = &analysis.measured.waits.killed;
         let firsts = &analysis.measured.waits.first_threads;
         let facts: HashMap<_, _> = (0u32..)
-            .zip(names(&processes))
+            .zip(analysis.measured.waits.names(&processes))
             .zip(&processes)
             .map(|(fact, process)| (std::ptr::from_ref(process), fact))
             .collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use dlio_schemas::native::trouble;
 
 use super::Summary;
-use super::causes::causes;
+use super::causes::{Maker, causes};
 use super::communication::of_ranks;
 use super::damage::DamageNote;
 use super::dataset::Dataset;
@@ -265,6 +265,15 @@ impl Waits<'_> {
         groups.all(|group| group.reads_itself())
     }
 
+    /// Returns those whose work they wait for.
+    pub(super) fn maker(&self) -> Maker {
+        match () {
+            () if self.read_themselves() => Maker::Trainer,
+            () if self.groups.iter().all(|group| group.waits_for_helper()) => Maker::Helper,
+            () => Maker::Readers,
+        }
+    }
+
     /// Returns the time during which trainers waited for something that the trace does not identify.
     pub(super) fn unidentified(&self) -> i64 {
         let groups = self.groups.len().max(1) as i64;
@@ -491,7 +500,7 @@ impl Waits<'_> {
         match self.causes.filter(|_| self.lost() >= FREE) {
             Some(causes) => {
                 let each = causes.scaled(causes.sum() / self.groups.len() as i64).unwrap_or(causes);
-                let mut sentences = super::causes::sentences(&each, self.read_themselves(), self.shortage.as_ref());
+                let mut sentences = super::causes::sentences(&each, self.maker(), self.shortage.as_ref());
                 if let Some(pipe) = &self.pipe {
                     name_pipe(&mut sentences, pipe);
                 }

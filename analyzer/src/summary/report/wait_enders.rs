@@ -8,7 +8,8 @@ use crate::catalog::Process;
 use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::{grouped, share};
 use crate::summary::training::{RankGroup, WaitedFor};
-use crate::summary::tree::{LaneId, names};
+use crate::summary::tree::LaneId;
+use crate::summary::waits::helpers::{HELPER, HELPERS};
 use crate::summary::waits::parts::{Part, Parts};
 use crate::summary::waits::trainers::{Wait, WaitKind};
 
@@ -23,7 +24,7 @@ const WORK: f64 = 0.1;
 
 /// Adds the names of those that ended the waits of trainers.
 pub fn name_enders(groups: &mut [RankGroup], analysis: &Analysis, processes: &[Process]) {
-    let names = if groups.is_empty() { Vec::new() } else { names(processes) };
+    let names = if groups.is_empty() { Vec::new() } else { analysis.measured.waits.names(processes) };
     let programs = MainPrograms::new(if groups.is_empty() { &[] } else { processes });
     for group in groups {
         let trainer = LaneId { proc: group.proc, tid: group.tid };
@@ -102,6 +103,7 @@ fn waited_for(
         let tid = row.tid.or(lanes.first().filter(|_| threads == 1).map(|lane| lane.tid));
         let name = match kind_of(&row.name) {
             kind if procs.len() > 1 && kind != row.name => format!("{kind}s"),
+            HELPER if procs.len() > 1 => HELPERS.into(),
             _ => row.name,
         };
         WaitedFor { processes: procs.len() as u64, threads, tid, name, ..row }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::waits::called;
 use crate::catalog::Process;
-use crate::summary::tree::{LaneId, names};
+use crate::summary::tree::LaneId;
 use crate::summary::waits::parts::Parts;
 use crate::summary::waits::trainers::{TrainerWaits, Wait, WaitKind, Waits};
 
@@ -48,7 +48,7 @@ pub fn pieces(waits: &Waits, processes: &[Process], (start, end): (i64, i64)) ->
     trainers.sort_by_key(|trainer| (std::cmp::Reverse(waited(trainer)), trainer.lane));
     trainers.truncate(DRAWN);
     trainers.sort_by_key(|trainer| trainer.lane);
-    let names = if trainers.is_empty() { Vec::new() } else { names(processes) };
+    let names = if trainers.is_empty() { Vec::new() } else { waits.names(processes) };
     let name = |lane: LaneId| {
         let pid = processes.get(lane.proc as usize).map_or(0, |process| process.pid);
         called(names.get(lane.proc as usize).map_or("", String::as_str), pid, lane.tid)

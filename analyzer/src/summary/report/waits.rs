@@ -9,7 +9,7 @@ use crate::load::Trace;
 use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::{share, time};
 use crate::summary::report::layout::{heading, more};
-use crate::summary::tree::{LaneId, names};
+use crate::summary::tree::LaneId;
 use crate::summary::waits::parts::{Part, Parts};
 use crate::summary::waits::trainers::{Wait, WaitKind};
 use crate::text_table::Grid;
@@ -68,7 +68,7 @@ impl Section for Waits {
 
     fn values(analysis: &Analysis, trace: &Trace) -> Self::Values {
         let processes = trace.catalog.processes();
-        let names = names(&processes);
+        let names = analysis.measured.waits.names(&processes);
         let maker = |lane: LaneId| Maker {
             proc: lane.proc,
             pid: processes.get(lane.proc as usize).map_or(0, |process| process.pid),
