@@ -102,11 +102,13 @@ impl Section for Processes {
         (sleep). killed: the process did not report its end, because a signal killed it (such as Ctrl-C); signal N if its parent learned which. A process \
         is named after its script or module, if it has one. A process that is a copy of its parent is named by its number among \
         the workers. \
+
+        is named after its script or module, if it has one, and a copy of its parent by its number among workers, or as a child process if a trainer waits for it and it makes no batches. \
         Trainers are listed first, then their readers.";
     const FIELDS: &'static str = "\
         a list of program images: `host`, `pid`, `rank`, `program`, `proc` (key into the table `processes`), `parent` \
         (that of the image that started it; `null` if that was not traced), `first_ts` (start of its first event), \
-        `name` (its script, or its number among workers), `own_reads` (of data files, by its first thread: `from_ts`, \
+        `name` (its script, its number among workers, or `child process` if it makes no batches), `own_reads` (of data files, by its first thread: `from_ts`, \
         `to_ts`, `read_ns`, `pauses` of 1 ms or more between them; `null` if there are none), `own_loop` (`local` or \
         `installed`, the directory of a compiled program which may train: its first thread reads data in a loop, and it \
         sends, receives and writes little; otherwise `null`), \
