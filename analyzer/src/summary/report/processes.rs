@@ -101,9 +101,7 @@ impl Section for Processes {
         that wait for a message on a pipe or socket, a lock or a child, but not in calls that wait for time to pass \
         (sleep). killed: the process did not report its end, because a signal killed it (such as Ctrl-C); signal N if its parent learned which. A process \
         is named after its script or module, if it has one. A process that is a copy of its parent is named by its number among \
-        the workers. \
-
-        is named after its script or module, if it has one, and a copy of its parent by its number among workers, or as a child process if a trainer waits for it and it makes no batches. \
+        the workers, or `child process` if a trainer waits for it and it makes no batches. \
         Trainers are listed first, then their readers.";
     const FIELDS: &'static str = "\
         a list of program images: `host`, `pid`, `rank`, `program`, `proc` (key into the table `processes`), `parent` \

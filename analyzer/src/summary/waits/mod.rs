@@ -13,10 +13,7 @@
 //! file_waits   waits for files as messages of the threads that made them
 //! twins        processes that do the same work and exchange messages, such as ranks made by fork
 //! locks        objects that are locks: of files, in shared memory, and Python's interpreter lock
-
 //! helpers      names of child processes that are not readers
-//! twins        processes that do the same work and exchange messages
-//! locks        objects that are locks: files', shared, Python's interpreter
 //! first_threads  sleeps and page faults of first threads
 //! thread       one thread's time, divided
 //! recent_calls last file calls of a thread, for spans

@@ -1085,6 +1085,36 @@ fn threads_that_each_read_one_item_are_waited_for_until_they_end() {
     assert!(!trains(StepKind::Wait).is_known);
 }
 
+/// Returns the training of a program whose reader sends a message through an object `pause` ms before its first batch.
+fn announced(object: Object, pause: i64) -> (i64, i64) {
+    let batch = |i: i64| 40 * i + 10 + pause;
+    let mut own = vec![step(StepKind::Take, object, 0, 10)];
+    own.extend((0..5).map(|i| step(StepKind::Take, PIPE, batch(i), batch(i) + 30)));
+    let mut made = vec![step(StepKind::Give, object, 10, 10)];
+    made.extend((0..5).map(|i| step(StepKind::Give, PIPE, batch(i) + 30, batch(i) + 30)));
+    let found = waits(vec![(TRAINER, own, vec![]), (READER, made, vec![])]);
+    (only(&found).from / MS, only(&found).to / MS)
+}
+
+#[test]
+fn a_message_long_before_the_first_batch_is_not_the_start_of_the_training() {
+    let ready = Object { id: 8, network: false };
+    assert_eq!(announced(ready, 3_000), (3_010, 3_200));
+    // A short pause, and a first batch with a long step after it.
+    assert_eq!(announced(ready, 50).0, 0);
+    assert_eq!(announced(PIPE, 3_000).0, 0);
+}
+
+#[test]
+fn a_reader_whose_data_are_in_memory_by_then_is_still_given_room() {
+    let reads = beside(9);
+    let own: Vec<Step> = (0..5).map(|i| woken(40 * i, 40 * i + 30, reads)).collect();
+    let read = |i: i64| Step { storage: 25 * MS, ..step(StepKind::Edge, Object::default(), 40 * i + 29, 40 * i + 29) };
+    let mut other: Vec<Step> = (0..5).map(read).collect();
+    other.extend((5..20).map(|i| woken(40 * i, 40 * i + 39, TRAINER)));
+    let found = waits(vec![(TRAINER, own, vec![]), (reads, other, vec![])]);
+    assert!(only(&found).to > 19 * 40 * MS, "{:?}", only(&found));
+}
 
 /// Returns readings of the kernel's counters at some times, in milliseconds, with the CPU time before each.
 fn counted(times: &[i64], cpu: i64) -> Vec<Usage> {
@@ -1142,7 +1172,7 @@ fn a_thread_that_was_only_woken_before_its_first_item_makes_the_items() {
         only(&found).parts(WaitKind::Data).largest()
     };
     assert_eq!((largest("java"), largest("python3")), (Part::Cpu, Part::HandOver));
-
+}
 
 #[test]
 fn waits_cover_only_the_training_and_each_time_once() {
