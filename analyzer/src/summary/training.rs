@@ -23,8 +23,8 @@ use crate::summary::analysis::Analysis;
 use crate::summary::count::counted::{Counted, FileCount, ThreadCount};
 use crate::summary::devices::{DeviceUse, Devices};
 use crate::summary::time::intervals::{Interval, Set};
-use crate::summary::waits::helpers::{HELPER, HELPERS};
 use crate::summary::waits::parts::{Part, Parts};
+use crate::summary::waits::service_children::{HELPER, HELPERS};
 use crate::summary::waits::thread::Faults;
 use crate::summary::waits::trainers::{TrainerWaits, WaitKind, Waits};
 

@@ -9,8 +9,8 @@ use crate::summary::analysis::Analysis;
 use crate::summary::figures::units::{grouped, share};
 use crate::summary::training::{RankGroup, WaitedFor};
 use crate::summary::tree::LaneId;
-use crate::summary::waits::helpers::{HELPER, HELPERS};
 use crate::summary::waits::parts::{Part, Parts};
+use crate::summary::waits::service_children::{HELPER, HELPERS};
 use crate::summary::waits::trainers::{Wait, WaitKind};
 
 /// The number of names per kind of wait.

@@ -13,7 +13,7 @@
 //! file_waits   waits for files as messages of the threads that made them
 //! twins        processes that do the same work and exchange messages, such as ranks made by fork
 //! locks        objects that are locks: of files, in shared memory, and Python's interpreter lock
-//! helpers      names of child processes that are not readers
+//! service_children  names of child processes that are not readers
 //! first_threads  sleeps and page faults of first threads
 //! thread       one thread's time, divided
 //! recent_calls last file calls of a thread, for spans
@@ -26,7 +26,6 @@ pub mod explain;
 pub mod family;
 mod file_waits;
 pub mod first_threads;
-pub mod helpers;
 pub mod loaders;
 mod locks;
 pub mod messages;
@@ -35,6 +34,7 @@ pub mod passes;
 pub mod pipeline;
 pub mod polls;
 mod recent_calls;
+pub mod service_children;
 pub mod thread;
 pub mod timeline;
 pub mod trainers;
