@@ -674,7 +674,7 @@ fn reader_start_is_wait_and_not_work() {
         assert!(
             text.contains("710 ms")
                 && text.contains(
-                    " of the wait passed while its readers were starting (with their one-time work) or ending"
+                    " of the wait passed while its readers were starting (including their one-time work) or ending"
                 ),
             "{text}"
         );
@@ -1394,7 +1394,8 @@ fn a_main_thread_may_wait_for_page_faults_or_in_sleeps() {
             summary.processes.truncate(1);
             let process = &mut summary.processes[0];
             (process.program, process.called, process.parent) = ("python3".into(), "train.py".into(), None);
-            (process.own_reads, process.first_thread) = (None, Some(FirstThread { sleeps, slept_ns, mapped }));
+            (process.own_reads, process.first_thread) =
+                (None, Some(FirstThread { sleeps, slept_ns, polled_ns: 0, mapped }));
         })
     };
     let (text, why) = with(0, 0, 300);

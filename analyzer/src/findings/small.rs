@@ -31,7 +31,7 @@ pub fn judge(case: &Case, class: &str, files: u64) -> Judgement {
             case.at_least("fixed", Some(of_small)),
         ],
         says: format!(
-            "{} {class}s of less than 64 KiB took {} of the time of all {class}s; {} of their time did not depend on \
+            "{} {class}s of less than 64 KiB took {} of the time of all {class}s; up to {} of their time did not depend on \
              their size",
             grouped(small.count),
             Unit::Share.text(of_time),
@@ -49,8 +49,8 @@ fn evidence(case: &Case, class: &str) -> Vec<String> {
     let mut rows: Vec<_> = case.summary.sizes.iter().filter(is_small).collect();
     rows.sort_by_key(|row| Reverse(row.time_ns));
     let row = |row: &&SizeUse| {
-        let (from, count) = (bytes(row.from as f64), many(row.count, "call", "calls"));
-        format!("from {from}: {count}, {} in total", time(row.time_ns as f64))
+        let (from, to, count) = (bytes(row.from as f64), bytes(row.to as f64), many(row.count, "call", "calls"));
+        format!("of {from} to {to}: {count}, {} in total", time(row.time_ns as f64))
     };
     rows.iter().map(row).collect()
 }

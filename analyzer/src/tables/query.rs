@@ -201,7 +201,7 @@ impl Session {
         if let Some(table) = table_to_change(sql) {
             return Err(DataFusionError::Plan(format!(
                 "{table} is a table of the trace, which is read-only; create table NAME as select ... stores rows of \
-                 it under another name until the end"
+                 it under another name until dlio-analyze ends"
             )));
         }
         let mut plan = self.planned(sql).await?;

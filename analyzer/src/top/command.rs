@@ -148,7 +148,7 @@ fn trouble(dir: &Path, error: &io::Error) -> io::Error {
     let what = match error.kind() {
         ErrorKind::NotFound => {
             format!(
-                "cannot watch {}: the directory does not exist yet; on a terminal without --once, dlio top waits for it",
+                "cannot watch {}: the directory does not exist yet; dlio top waits for it only if it runs on a terminal, without --once",
                 dir.display()
             )
         }

@@ -75,7 +75,7 @@ fn put_slowly(word: u64, start: u64, (file, fd): (u32, i32), a: i64, b: i64, ret
             }
         }
     }
-    // Queued events belong to the frame that this one may have interrupted: if they were recorded here, they would be
+    // While `busy` is set, the queued events belong to the frame that this one has interrupted: if they were recorded here, they would be
     // queued again, endlessly. SAFETY: the line is this thread's own.
     if unsafe { (*local()).busy } == 0 {
         signal_queue::take_back(put);

@@ -115,7 +115,7 @@ impl std::fmt::Display for Failure {
                 let meant = meant.map_or(".".into(), |meant| format!("; did you mean {meant}?"));
                 write!(
                     f,
-                    "cannot explain {topic:?}: no section, rule or metric has this name, and there is no such trace{meant} --explain lists all \
+                    "cannot explain {topic:?}: no section, rule or metric has this name, and no trace has this path{meant} --explain lists all \
                      topics"
                 )
             }

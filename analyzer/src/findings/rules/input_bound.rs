@@ -61,7 +61,7 @@ fn judge(case: &Case) -> Judgement {
     }
     if waited.starting_ns as f64 >= STARTING * waited.trained_ns as f64 {
         says += &format!(
-            "; {} of the wait passed while its readers were starting (with their one-time work) or ending",
+            "; {} of the wait passed while its readers were starting (including their one-time work) or ending",
             time(waited.starting_ns as f64)
         );
     }

@@ -60,17 +60,17 @@ impl Rate {
         (self.used / self.limit as f64).min(1.0)
     }
 
-    fn says(&self, device: &str) -> String {
+    fn says(&self, device: &str, loop_name: &str) -> String {
         let (may, did) = match self.direction {
-            Direction::Read => ("read", "read"),
-            Direction::Write => ("write", "wrote"),
+            Direction::Read => ("reading", "read"),
+            Direction::Write => ("writing", "wrote"),
         };
         let (limit, used) = ((self.text)(self.limit as f64), (self.text)(self.share() * self.limit as f64));
         let place = if self.direction == Direction::Read { "from" } else { "to" };
         let share = Unit::Share.text(self.share());
         format!(
-            "the control group of this job may {may} {limit} {place} device {device}, which stores the data; while training \
-             waited for storage, the job {did} {used}, {share} of that"
+            "the control group of this job is limited to {may} {limit} {place} device {device}, which stores the data; while {loop_name} \
+             waited for storage, the job {did} {used}, {share} of this limit"
         )
     }
 }
@@ -81,12 +81,12 @@ fn judge(case: &Case) -> Judgement {
     let written = written_by_readers(case.summary);
     let rate = data.as_ref().and_then(|data| closest(case, data, written.is_some()));
     let mut judgement = in_calls(case).unwrap_or_else(|| by_storage(case));
-    // A sampled device without a limit is not limited.
+    // If the device was sampled and has no limit, 0 % of a limit is in use.
     let used = rate.as_ref().map(Rate::share).or_else(|| device.map(|_| 0.0));
     judgement.measures.push(case.at_least("used", used));
     if let Some((rate, device)) = rate.zip(device) {
         judgement.remedy = rate.remedy;
-        judgement.says = rate.says(&device.device);
+        judgement.says = rate.says(&device.device, case.loop_name());
     }
     judgement
 }

@@ -16,8 +16,8 @@ pub const RULE: Rule = Rule {
         time",
     silences: &[],
     silences_rules: &[],
-    remedy: "hold locks for a shorter time, open files read-only if they are only read (HDF5_USE_FILE_LOCKING=FALSE, \
-        SQLite's mode=ro), write one file per process",
+    remedy: "hold locks for a shorter time; for files that are only read: HDF5_USE_FILE_LOCKING=FALSE, or SQLite's mode=ro; for an SQLite \
+        database that a program writes meanwhile: PRAGMA journal_mode=WAL; or write one file per process",
     torch: "",
     elsewhere: "hold locks for a shorter time, open files read-only if they are only read, write one file per process",
     verify: COMPARE,
@@ -54,7 +54,11 @@ fn judge(case: &Case) -> Judgement {
         // Readers may also poll for a lock, or wait for one in memory.
         says: match kept > locks.time_ns {
             true => {
-                format!("{} waited {} for readers that waited for a lock; {calls}", case.loop_name(), time(kept))
+                format!(
+                    "{} waited {} for readers that waited for a lock, mostly between their calls for it; {calls}",
+                    case.loop_name(),
+                    time(kept)
+                )
             }
             false => calls,
         },

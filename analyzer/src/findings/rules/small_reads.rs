@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     group: Group::Access,
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
-    asks: "reads of less than 64 KiB, two or more per file, take half of the time of all reads, and half of that is \
+    asks: "reads of less than 64 KiB, two or more per file, take at least half of the time of all reads, and at least half of that is \
         fixed cost per call",
     silences: &[],
     silences_rules: &[],

@@ -17,9 +17,9 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &["too-many-readers"],
     remedy: "keep more reads in flight: more readers, more prefetched batches, readahead (posix_fadvise), larger \
-        reads",
+        reads; if a run with twice as many readers is not faster, the storage is at its limit",
     torch: "keep more reads in flight: a larger num_workers or prefetch_factor, readahead (posix_fadvise), larger \
-        reads",
+        reads; if a run with twice as many workers is not faster, the storage is at its limit",
     elsewhere: "",
     verify: COMPARE,
     judge,

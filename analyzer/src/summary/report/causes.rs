@@ -119,9 +119,9 @@ fn detail(part: Part, parts: &Parts, maker: Maker) -> Option<String> {
         Part::Gil => "Threads waited for their turn in the interpreter: processes instead of threads would avoid that.".into(),
         Part::Lock => "Readers waited for locks that other threads or processes held.".into(),
         Part::Sleep if maker == Maker::Helper => {
-            "A child process slept for which readers waited: its code, or a library in it, calls sleep or polls.".into()
+            "A child process slept for which readers waited: its code, or a library that it uses, called sleep or polled.".into()
         }
-        Part::Sleep => "Readers slept: their code, or a library in it, calls sleep or polls.".into(),
+        Part::Sleep => "Readers slept: their code, or a library that it uses, called sleep or polled.".into(),
         Part::Child => "Readers waited for programs that they had started.".into(),
         Part::Sampling => {
             "After a batch had arrived, the thread that takes batches worked on, or slept, before it requested another one: its \

@@ -394,7 +394,7 @@ fn print_others(findings: &[Finding], &(state, title): &(State, &str), width: us
         let _ = writeln!(out, "    {}", finding.id);
         match (&finding.silenced_by, state) {
             (Some(other), _) => {
-                hung("      ", &shown(&format!("suppressed by {other}: {}", finding.says)), (6, width), out);
+                hung("      ", &shown(&format!("suppressed by {other}, would say: {}", finding.says)), (6, width), out);
             }
             (_, State::Unknown) => hung("      ", &shown(&finding.says), (6, width), out),
             _ => finding.measures.iter().for_each(|measure| {

@@ -815,7 +815,7 @@ fn of_reader_work(waits: &Waits) -> (Bottleneck, String) {
         return (
             Bottleneck::StartupBound,
             format!(
-                "{} of it while readers were starting (with their one-time work) or ending",
+                "{} of it while readers were starting (including their one-time work) or ending",
                 waits.mean(waits.starting)
             ),
         );

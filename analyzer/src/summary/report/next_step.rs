@@ -79,7 +79,10 @@ impl Headline {
                     self.why += &format!(" {}.", capital(&finding.says));
                 }
                 self.add_other_cause(finding, summary);
-                self.look_at(target_of(bottleneck, finding, summary));
+                // A limit holds for all files.
+                if finding.id != LIMITED {
+                    self.look_at(target_of(bottleneck, finding, summary));
+                }
             }
             (bottleneck, None) if bottleneck.is_open() => {
                 self.next = Some(match (has_spans, self.certainty) {

@@ -162,14 +162,8 @@ fn found(summary: &Summary, width: usize, most: usize, out: &mut String) {
     if sum > 1.0 {
         hung("  ", OVERLAP, (2, width), out);
     }
-    match most {
-        0 if !fired.is_empty() => {
-            let _ = writeln!(out, "  {}: --findings", many(fired.len() as u64, "finding", "findings"));
-        }
-        _ if fired.len() > most => {
-            let _ = writeln!(out, "  ... and {} more: --findings", fired.len() - most);
-        }
-        _ => {}
+    if fired.len() > most {
+        let _ = writeln!(out, "  --findings shows all findings and their evidence");
     }
 }
 

@@ -113,7 +113,9 @@ impl Section for Time {
             );
         }
         if spent.compute_ns.is_none() {
-            out.push_str("  Compute, and which I/O it hides, is unknown: spans show none of it, or only a part.\n");
+            out.push_str(
+                "  Compute, and which I/O it hides, is unknown: spans mark none of the computation, or only a part.\n",
+            );
         }
         if spent.late > 0 {
             let missing = time(spent.late_ns as f64);

@@ -385,7 +385,7 @@ impl Waits<'_> {
         if self.mentions_start() {
             let whose = if self.groups.len() > 1 { "their" } else { "its" };
             sentence += &format!(
-                "; {} of the wait passed while {whose} readers were starting (with their one-time work) or ending",
+                "; {} of the wait passed while {whose} readers were starting (including their one-time work) or ending",
                 self.mean(self.starting)
             );
         }

@@ -27,7 +27,7 @@ const SWITCH_LATE_NS: i64 = 60_000_000;
 const SWITCH_GAP_NS: i64 = 100_000;
 const SWITCHES_MIN: u64 = 8;
 
-/// CPython keeps the condition of such waits 88 bytes after that of the interpreter lock.
+/// The condition of such waits is at most this many bytes after that of the interpreter lock. CPython keeps it 88 bytes after.
 const SWITCH_BYTES: u64 = 256;
 
 /// Waits for one object of a process, and the threads that waited and woke.
@@ -45,7 +45,8 @@ const LOCK_PART: u64 = 4;
 /// The end of a wait, its thread and its step.
 type EndedWait = (i64, usize, usize);
 
-/// A thread that holds an object for less than one part in this many of another thread's wait is not what it waits for.
+/// If a thread holds an object for less than 1/`HELD_PART` of the time that another thread waits, the other thread does not wait
+/// for it.
 const HELD_PART: i64 = 10;
 
 impl Family<'_> {
@@ -83,7 +84,8 @@ impl Family<'_> {
         self.find_interpreter_switches(&locks);
     }
 
-    /// Finds waits of threads that gave up the interpreter until another one has it: they request it again at once.
+    /// Finds waits in which a thread that gave up the interpreter waits until another thread has taken it. The first thread then
+    /// requests it again at once.
     fn find_interpreter_switches(&mut self, locks: &BTreeSet<(u32, u64)>) {
         let is_switch = |thread: &Thread, at: usize| {
             let wait = &thread.steps[at];
@@ -100,7 +102,7 @@ impl Family<'_> {
                 (*all, *before) = (*all + 1, *before + is_switch(thread, at) as u64);
             }
         }
-        // Few such waits are known by their object: it is in one structure with the interpreter lock.
+        // If there are only a few such waits, their object identifies them: it is in the same structure as the interpreter lock.
         let is_beside = |&(proc, object): &(u32, u64)| {
             locks.range((proc, object.saturating_sub(SWITCH_BYTES))..(proc, object)).next().is_some()
         };
@@ -136,7 +138,7 @@ impl Family<'_> {
         }
     }
 
-    /// Finds waits that seem to be for a lock and are for a message: one thread wakes the first waiter, which wakes the next one
+    /// Finds waits that seem to be for a lock but are for a message: one thread wakes the first waiter, which wakes the next one
     /// at once, as in Python's `SimpleQueue`. They count as woken by the first thread.
     pub(super) fn find_passed_wakes(&mut self) {
         let mut waits: BTreeMap<(u32, u64), Vec<EndedWait>> = BTreeMap::new();
@@ -168,8 +170,8 @@ impl Family<'_> {
         }
     }
 
-    /// Finds locks in the memory of a process whose fast path hides who took them: two threads wait for one object, and each
-    /// wakes the other.
+    /// Finds locks in process memory whose owners do not show, because the fast path makes no call: two threads wait for one
+    /// object, and each wakes the other.
     pub(super) fn find_mutual_locks(&mut self) {
         let mut waits: BTreeMap<(u32, u64), MutualWaits> = BTreeMap::new();
         for thread in &self.threads {
@@ -196,7 +198,7 @@ impl Family<'_> {
     }
 }
 
-/// Returns `true` for a wait of a thread that another one of its process ended by a post.
+/// Returns `true` for a wait that another thread of the same process ended with a post.
 fn is_private_wait(step: &Step) -> bool {
     step.kind == StepKind::Wait && !step.shared && step.object.id != 0 && step.waker != 0
 }

@@ -1,6 +1,6 @@
 //! Finds threads that poll: they look for a message and sleep for a short time, until it has arrived.
 //!
-//! A look that finds nothing is rarely a recorded call. It shows in the lock of the queue: a thread posts it after each
+//! A look that finds nothing is rarely a recorded call. The lock of the queue shows it: a thread posts this lock after each
 //! look, and also after it has received a message.
 
 use std::collections::BTreeSet;
@@ -12,32 +12,33 @@ use super::timeline::{Object, StepKind};
 /// Less work than this lies between a look and the sleep after it.
 const LOOK_NS: i64 = 1_000_000;
 
-/// Fewer rows of several sleeps, or rows of fewer lengths, may be steps that sleep.
+/// With fewer rows of several sleeps, or fewer different lengths of rows, the sleeps may belong to the steps of a program.
 const ROWS_MIN: usize = 3;
 const LENGTHS_MIN: usize = 3;
 
-/// Programs look again after this time at most, on average; steps that sleep are longer. Fewer looks show no pattern.
+/// A program that polls looks again after at most this time, on average; sleeps that belong to a step are longer. Fewer sleeps
+/// than `SLEEPS_MIN` show no pattern.
 const SHORT_NS: i64 = 15_000_000;
 const SLEEPS_MIN: usize = 20;
 
-/// A result arrives in the last sleep of this part of the rows.
+/// In at least this share of the rows (`ARRIVES` of `ARRIVES_OF`), a result arrives during the last sleep.
 const ARRIVES: usize = 4;
 const ARRIVES_OF: usize = 5;
 
-/// Sleeps of a thread until a message of one object was there.
+/// The sleeps of a thread while it waited for a message of one object.
 pub struct Poll {
     pub sleeps: Vec<usize>,
     pub object: Object,
 }
 
-/// Returns the sleeps after looks that found nothing. `arrives` returns `true` if a message of another thread arrived
+/// Returns the sleeps after looks that found nothing. `arrives` returns `true` if a message from another thread arrived
 /// between two timestamps.
 pub fn find(thread: &Thread, arrives: impl Fn(Object, i64, i64) -> bool) -> Vec<Poll> {
     let locks = locks(thread);
     let follows = |before: i64, start: i64| thread.worked(before, start) < LOOK_NS;
     let mut found = Vec::new();
     let mut sleeps: Vec<usize> = Vec::new();
-    // Locks that are posted for a message that was received, and a look that found nothing.
+    // The locks whose next post belongs to a message that was received, and whether a look has found nothing since.
     let (mut received, mut looked) = (BTreeSet::new(), false);
     for (at, step) in thread.steps.iter().enumerate() {
         match step.kind {
@@ -65,7 +66,7 @@ pub fn find(thread: &Thread, arrives: impl Fn(Object, i64, i64) -> bool) -> Vec<
     found
 }
 
-/// A result that another thread of the process received, and looks for it that slept before it was there.
+/// A result that another thread of the process received, and the sleeps between the looks for it before it was there.
 pub struct Awaited {
     pub sleeps: Vec<usize>,
     pub waker: i32,
@@ -73,7 +74,8 @@ pub struct Awaited {
 }
 
 /// Returns the sleeps of a thread that looks in memory for results, which other threads of its process receive. Such looks
-/// are no calls: they show in rows of sleeps of different numbers, in whose last one a result arrives, and rarely in others.
+/// are not calls. They show as rows of sleeps: the number of sleeps differs from row to row, and a result arrives during the last
+/// sleep of a row, and rarely during another one.
 /// `received` returns the thread that received one between two timestamps, and when.
 pub fn find_awaited(thread: &Thread, received: impl Fn(i64, i64) -> Option<(i32, i64)>) -> Vec<Awaited> {
     let rows = rows(thread);
@@ -96,8 +98,8 @@ pub fn find_awaited(thread: &Thread, received: impl Fn(i64, i64) -> Option<(i32,
     if ARRIVES_OF * found.len() >= ARRIVES * all { found } else { Vec::new() }
 }
 
-/// Returns the time of the sleeps of a thread that seems to look for something again and again: rows of short sleeps, in which
-/// no two waits need to be equally long.
+/// Returns the time of the sleeps of a thread that seems to look for something again and again: rows of short sleeps, whose
+/// lengths differ because the waits differ.
 pub fn slept_in_rows(thread: &Thread) -> i64 {
     let rows = rows(thread);
     let lengths: BTreeSet<usize> = rows.iter().map(Vec::len).collect();

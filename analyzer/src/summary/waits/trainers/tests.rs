@@ -1113,7 +1113,7 @@ fn a_reader_whose_data_are_in_memory_by_then_is_still_given_room() {
     let mut other: Vec<Step> = (0..5).map(read).collect();
     other.extend((5..20).map(|i| woken(40 * i, 40 * i + 39, TRAINER)));
     let found = waits(vec![(TRAINER, own, vec![]), (reads, other, vec![])]);
-    assert!(only(&found).to > 19 * 40 * MS, "{:?}", only(&found));
+    assert!(only(&found).to > 18 * 40 * MS, "{:?}", only(&found));
 }
 
 /// Returns readings of the kernel's counters at some times, in milliseconds, with the CPU time before each.
