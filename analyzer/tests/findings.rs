@@ -1081,7 +1081,7 @@ fn a_limit_is_compared_with_what_the_job_itself_read_while_training_waited() {
         course.iter_mut().flatten().for_each(|bytes| *bytes *= 3);
     });
     assert!(
-        busy.state == State::Fired && busy.says.ends_with("the job read 10.5 MB/s, 100 % of that"),
+        busy.state == State::Fired && busy.says.ends_with("the job read 10.5 MB/s, 100 % of this limit"),
         "{}",
         busy.says
     );
@@ -1102,7 +1102,11 @@ fn readers_that_wait_for_their_own_writes_are_told_to_write_less() {
     course.write_bytes = course.read_bytes.take();
     let findings = judge(&summary, &Limits::default());
     let limit = findings.iter().find(|finding| finding.id == "io-limit").unwrap();
-    assert!(limit.state == State::Fired && limit.says.contains("may write 10.5 MB/s to device vdb"), "{}", limit.says);
+    assert!(
+        limit.state == State::Fired && limit.says.contains("limited to writing 10.5 MB/s to device vdb"),
+        "{}",
+        limit.says
+    );
     assert!(limit.remedy.starts_with("let readers write and sync less"), "{}", limit.remedy);
     summary.findings = findings;
     let mut headline = std::mem::take(&mut summary.headline);
@@ -1339,7 +1343,11 @@ fn confidence_falls_with_each_gap_of_the_trace() {
         ),
         // The limit of inferred waits is reported next to the facts that lower the confidence further.
         (Box::new(without_cpu), Level::Low, "; work on data in the training thread is not counted"),
-        (Box::new(without_cpu), Level::Low, "for a CPU, so the wait for data may be longer than shown"),
+        (
+            Box::new(without_cpu),
+            Level::Low,
+            "for a CPU; if it was receiving batches then, the wait for data is longer than shown",
+        ),
         // ldconfig runs for milliseconds.
         (
             Box::new(move |summary: &mut Summary| summary.allocation.untraced = vec![untraced("/sbin/ldconfig")]),

@@ -587,11 +587,11 @@ fn non_trace_is_reported_with_a_remedy() {
     let folder = temp_dir("nothing");
     let error = |path: &str| Trace::open(&[path.to_string()], 1).err().unwrap().to_string();
     let empty = folder.path().display().to_string();
-    assert!(error(&empty).contains("this directory contains no trace"));
+    assert!(error(&empty).contains("this directory contains no readable trace"));
     assert!(error(&format!("{empty}/none")).contains("no such file"));
     assert!(error(&format!("{empty}/*.dlt")).contains("no file matches"));
     let text = folder.path().join("notes.md");
     std::fs::write(&text, "# Notes\n").unwrap();
     assert!(error(&text.display().to_string()).contains("its content is in no format that dlio-analyze reads"));
-    assert!(error(&empty).contains("this directory contains no trace"));
+    assert!(error(&empty).contains("this directory contains no readable trace"));
 }

@@ -67,7 +67,7 @@ impl std::fmt::Display for LoadError {
             ),
             LoadError::Empty(path) => write!(
                 f,
-                "cannot read {}: this directory contains no file that is a trace; trace a program into it first: dlio trace -o {} -- PROGRAM",
+                "cannot read {}: this directory contains no readable trace; trace a program into it first: dlio trace -o {} -- PROGRAM",
                 path.display(),
                 path.display()
             ),

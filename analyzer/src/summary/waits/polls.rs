@@ -66,7 +66,7 @@ pub fn find(thread: &Thread, arrives: impl Fn(Object, i64, i64) -> bool) -> Vec<
     found
 }
 
-/// A result that another thread of the process received, and the sleeps between the looks for it before it was there.
+/// A result that another thread of the process received, and the sleeps between the looks for it before it arrived.
 pub struct Awaited {
     pub sleeps: Vec<usize>,
     pub waker: i32,

@@ -217,7 +217,7 @@ impl Trainer<'_, '_> {
         first.iter().all(|receipt| receipt.start < receipt.end) && objects(first).is_disjoint(&objects(others))
     }
 
-    /// Returns the objects through which messages came in an interval. Waits for the interpreter are no messages.
+    /// Returns the objects through which messages came in an interval. Waits for the interpreter do not count.
     fn objects_in(&self, receipt: &Interval) -> BTreeSet<u64> {
         let steps = &self.family.threads[self.thread].steps;
         let from = steps.partition_point(|step| step.end < receipt.start);
