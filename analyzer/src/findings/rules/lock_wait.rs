@@ -17,7 +17,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "hold locks for a shorter time; for files that are only read: HDF5_USE_FILE_LOCKING=FALSE, or SQLite's mode=ro; for an SQLite \
-        database that a program writes meanwhile: PRAGMA journal_mode=WAL; or write one file per process",
+        database that another program writes: PRAGMA journal_mode=WAL; or write one file per process",
     torch: "",
     elsewhere: "hold locks for a shorter time, open files read-only if they are only read, write one file per process",
     verify: COMPARE,
