@@ -434,7 +434,7 @@ fn of_training(summary: &Summary, waits: &Waits) -> Headline {
         Some((_, Bottleneck::OwnWork)) if data >= FREE && waits.readers_set_pace() => of_data(waits, data),
         Some((part, Bottleneck::PipeBound)) if part > data => of_pipe(waits, part),
         Some((part, bottleneck)) if part > data => of_another_wait(waits, bottleneck, part),
-        _ if data >= LIMITING || data >= FREE && polled(summary, waits).is_none() => of_data(waits, data),
+        _ if data >= LIMITING || data >= FREE && !may_poll(summary, waits) => of_data(waits, data),
         _ => on_gpu().unwrap_or_else(|| of_none(summary, waits)),
     }
 }
@@ -688,6 +688,11 @@ fn of_none(summary: &Summary, waits: &Waits) -> Headline {
         ),
         ..Headline::new(bottleneck, format!("{} {waited} for {}{more}.{after}", waits.who(), waits.wording().items()))
     }
+}
+
+/// Returns `true` if short sleeps of a trainer may be a larger wait for data than the one whose cause is unknown.
+fn may_poll(summary: &Summary, waits: &Waits) -> bool {
+    cause_of(waits).0.is_open() && polled(summary, waits).is_some()
 }
 
 /// Returns the sentence on the short sleeps of a trainer if they take a considerable part of its time. Spans show what they are

@@ -200,7 +200,7 @@ impl Bottleneck {
     }
 
     /// Returns `true` if more evidence is the next step.
-    fn is_open(self) -> bool {
+    pub(super) fn is_open(self) -> bool {
         matches!(self, Bottleneck::Unknown | Bottleneck::DataBoundUnknown)
     }
 

@@ -18,7 +18,7 @@ const LENGTHS_MIN: usize = 3;
 
 /// A program that polls looks again after at most this time, on average; sleeps that belong to a step are longer. Fewer sleeps
 /// than `SLEEPS_MIN` show no pattern.
-const SHORT_NS: i64 = 15_000_000;
+const SHORT_NS: i64 = 8_000_000;
 const SLEEPS_MIN: usize = 20;
 
 /// In at least this share of the rows (`ARRIVES` of `ARRIVES_OF`), a result arrives during the last sleep.

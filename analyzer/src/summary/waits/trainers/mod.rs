@@ -248,6 +248,9 @@ impl Waits {
 /// This many batches show a loader in any program.
 const BATCHES_MANY: u64 = 20;
 
+/// A trainer that looks for batches again and again sleeps more than this many times per batch.
+const LOOKS: u64 = 2;
+
 /// Fewer waits than this do not show a loader.
 const WAITS_MIN: usize = 3;
 
@@ -281,7 +284,7 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
     }
     let is_known = are_ends_known(&timelines);
     let family = Family::new(timelines, processes);
-    let first_threads = first_threads(&family);
+    let mut first_threads = first_threads(&family);
     if !is_known {
         return Waits { killed: family.killed, first_threads, ..Waits::default() };
     }
@@ -306,6 +309,7 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
         waits.outside = outside(&family, waits);
         waits.before = before(&family, waits);
     }
+    leave_out_steps(&mut first_threads, &trainers);
     if filter.cuts_runs() {
         let limited = trainers.into_iter().filter_map(|waits| waits.within(filter, &family));
         let trainers = limited.collect();
@@ -321,6 +325,15 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
     };
     let pipelines = trainers.iter().zip(&exchanges).map(pipeline).collect();
     Waits { is_known, is_cut: false, trainers, pipelines, killed: family.killed, first_threads }
+}
+
+/// Removes the rows of short sleeps of trainers that sleep about once per batch: these are their steps.
+fn leave_out_steps(first_threads: &mut [(LaneId, FirstThread)], trainers: &[TrainerWaits]) {
+    for waits in trainers {
+        if let Some((_, thread)) = first_threads.iter_mut().find(|(lane, _)| *lane == waits.lane) {
+            thread.polled_ns = if thread.sleeps > LOOKS * waits.messages { thread.polled_ns } else { 0 };
+        }
+    }
 }
 
 /// Returns `true` if the trace shows what ended waits: objects or wakers, or threads wait for nothing but the ends of others.
