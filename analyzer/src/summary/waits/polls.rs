@@ -158,8 +158,11 @@ mod tests {
     const LOCK: Object = Object { id: 9, network: false };
     const MS: i64 = 1_000_000;
 
-    fn thread(steps: &[(StepKind, Object, i64, i64)]) -> Thread {
-        let step = |&(kind, object, start, end): &(StepKind, Object, i64, i64)| Step {
+    /// The kind of a step, its object, its start and its end in milliseconds.
+    type Call = (StepKind, Object, i64, i64);
+
+    fn thread(steps: &[Call]) -> Thread {
+        let step = |&(kind, object, start, end): &Call| Step {
             start: start * MS,
             end: end * MS,
             kind,
@@ -171,7 +174,7 @@ mod tests {
         Thread::new(LaneId { proc: 0, tid: 1 }, true, part)
     }
 
-    fn sleeps(steps: &[(StepKind, Object, i64, i64)]) -> Vec<Vec<usize>> {
+    fn sleeps(steps: &[Call]) -> Vec<Vec<usize>> {
         let polls = find(&thread(steps), |object, from, to| object == PIPE && from < 25 * MS && to >= 24 * MS);
         polls.into_iter().map(|poll| poll.sleeps).collect()
     }
@@ -193,7 +196,7 @@ mod tests {
     }
 
     /// Rows of sleeps of 5 ms, with 20 ms of work between them.
-    fn rows_of(lengths: &[i64]) -> (Vec<(StepKind, Object, i64, i64)>, Vec<i64>) {
+    fn rows_of(lengths: &[i64]) -> (Vec<Call>, Vec<i64>) {
         let (mut steps, mut ends, mut at) = (Vec::new(), Vec::new(), 0);
         for length in lengths {
             for _ in 0..*length {
