@@ -446,13 +446,13 @@ fn file_counts_are_lower_bounds_after_overflow() {
     assert!(what.bytes_reached < 3_000_000 && many.directories.iter().any(|row| row.files == 0), "{what:?}");
     let text = dlio_analyzer::summary::report::text::print(&many, (10, 9999));
     let message = [
-        format!("on at least {} files, ", what.files),
+        format!("which used at least {} files, ", what.files),
         format!("(at least {} read, at least {} written)", what.files_read, what.files_written),
         "events are on files without a separate row".to_string(),
     ];
     assert!(message.iter().all(|message| text.replace(',', "").contains(&message.replace(',', ""))), "{text}");
     let text = dlio_analyzer::summary::report::text::print(&few, (10, 9999));
-    assert!(text.contains("on 100 files, ") && !text.contains("on at least"), "{text}");
+    assert!(text.contains("which used 100 files, ") && !text.contains("at least 100 files"), "{text}");
 }
 
 #[test]
