@@ -79,10 +79,7 @@ impl Headline {
                     self.why += &format!(" {}.", capital(&finding.says));
                 }
                 self.add_other_cause(finding, summary);
-                // A limit holds for all files.
-                if finding.id != LIMITED {
-                    self.look_at(target_of(bottleneck, finding, summary));
-                }
+                self.look_at(target_of(bottleneck, finding, summary));
             }
             (bottleneck, None) if bottleneck.is_open() => {
                 self.next = Some(match (has_spans, self.certainty) {
@@ -341,6 +338,8 @@ const TRACE_CALLS: &str = "run the job under dlio trace: single calls show when 
 fn target_of(bottleneck: Bottleneck, finding: &Finding, summary: &Summary) -> Option<String> {
     match finding.id.as_str() {
         LIMITED if written_by_readers(summary).is_some() => targets::files(FileUse::Written, summary),
+        // A limit on reads holds for all files.
+        LIMITED => None,
         id if READS.contains(&id) || CALLS.contains(&id) => targets::files(FileUse::Read, summary),
         id if WRITES.contains(&id) => targets::files(FileUse::Written, summary),
         _ => targets::of_bottleneck(bottleneck, summary),
