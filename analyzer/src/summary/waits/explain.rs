@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::family::{Act, Ender, Family};
 use super::parts::{Part, Parts};
-use super::timeline::{Step, StepKind, is_file_object};
+use super::timeline::{BLOCKED_NS, Step, StepKind, is_file_object};
 
 /// Maximum number of threads between a trainer and the cause of its wait.
 const DEPTH_MAX: u8 = 12;
@@ -21,12 +21,6 @@ const RELAY_NS_PER_BYTE: i64 = 3;
 
 /// CPU time that pickling a message or unpickling it takes at least, if it consists of arrays.
 const SERIALIZING_NS_PER_BYTE: i64 = 1;
-
-/// A message is copied into a pipe at this pace at least.
-const SENDING_NS_PER_BYTE: i64 = 1;
-
-/// A shorter call that sends did not have to wait.
-const HELD_NS: i64 = 1_000_000;
 
 /// A maker's recent work represents its pace: work over this multiple of the wait, and at least this long.
 const RUN_WAITS: i64 = 8;
@@ -141,7 +135,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
         let sent = sent.filter(|step| step.kind == StepKind::Give && self.family.takes(next.lane.proc, step.object.id));
         let blocked = |step: &Step| {
             let within = step.end.min(to) - step.start.max(from);
-            (within - SENDING_NS_PER_BYTE * step.amount.max(0)).max(0)
+            (within - step.copying_ns()).max(0)
         };
         2 * sent.map(blocked).sum::<i64>() > to - from
     }
@@ -336,7 +330,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
         let first = own.steps.partition_point(|step| step.end <= from);
         let within = own.steps[first..].iter().take_while(|step| step.start < to);
         let sent = within
-            .filter(|step| step.kind == StepKind::Give && step.object.id != 0 && step.end - step.start >= HELD_NS);
+            .filter(|step| step.kind == StepKind::Give && step.object.id != 0 && step.end - step.start >= BLOCKED_NS);
         let held = sent.filter_map(|step| {
             let taker = self.takers.entry(step.object.id);
             let taker = *taker.or_insert_with(|| family.taker(step.object.id, own.lane.proc));
@@ -345,7 +339,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
             let taking = taker.steps[taker.steps.partition_point(|take| take.end <= start)..].iter();
             let taking = taking.take_while(|take| take.start < end).filter(|take| take.object.id == step.object.id);
             let received: i64 = taking.map(|take| take.end.min(end) - take.start.max(start)).sum();
-            Some((end - start - received - SENDING_NS_PER_BYTE * step.amount.max(0)).max(0))
+            Some((end - start - received - step.copying_ns()).max(0))
         });
         held.sum()
     }

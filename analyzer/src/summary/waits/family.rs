@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::awaited_files::MadeFiles;
 use super::parts::Part;
 use super::polls;
-use super::thread::{Thread, WAIT_NS};
+use super::thread::{Thread, WAIT_NS, received_through};
 use super::timeline::{Collected, Object, OtherEnd, Sent, Step, StepKind, ThreadPart, Timelines};
 use crate::catalog::Process;
 use crate::summary::tree::{LaneId, SPAWNED, above, is_shell, parents};
@@ -284,13 +284,8 @@ impl<'a> Family<'a> {
     /// second batch that the trainer gets, however many messages it receives from elsewhere.
     pub fn is_asked_by(&self, proc: u32, trainer: u32, batches: u64) -> bool {
         let asks = |object: u64| self.givers(object).into_iter().any(|by| self.threads[by].lane.proc == trainer);
-        let mut known: BTreeMap<u64, bool> = BTreeMap::new();
-        let mut requests = 0;
-        for thread in self.threads_of(proc) {
-            let takes = self.threads[thread].takes();
-            requests +=
-                takes.filter(|step| *known.entry(step.object.id).or_insert_with(|| asks(step.object.id))).count();
-        }
+        let takes = self.threads_of(proc).flat_map(|thread| self.threads[thread].takes());
+        let requests = received_through(takes, asks).count();
         let siblings =
             self.processes.iter().filter(|process| process.ppid == self.processes[proc as usize].ppid).count();
         requests >= ASKED_MIN && 2 * requests * siblings.max(1) >= batches as usize
@@ -439,9 +434,8 @@ impl<'a> Family<'a> {
 
     /// Returns the number of messages that one process received from another one, and their bytes.
     pub fn received_from(&self, from: u32, to: u32) -> (usize, i64) {
-        let mut known: BTreeMap<u64, bool> = BTreeMap::new();
         let takes = self.threads_of(to).flat_map(|thread| self.threads[thread].takes());
-        let its = takes.filter(|step| *known.entry(step.object.id).or_insert_with(|| self.gives(from, step.object.id)));
+        let its = received_through(takes, |object| self.gives(from, object));
         its.fold((0, 0), |(count, bytes), step| (count + 1, bytes + step.amount.max(0)))
     }
 
@@ -805,16 +799,11 @@ impl<'a> Family<'a> {
             if found.len() < POLLS_MIN {
                 continue;
             }
-            let thread = &mut self.threads[number];
-            for poll in &found {
-                for at in &poll.sleeps {
-                    let step = &mut thread.steps[*at];
-                    let is_last = poll.sleeps.last() == Some(at);
-                    (step.kind, step.object, step.timed_out) = (StepKind::Poll, poll.object, !is_last);
-                }
-            }
-            let idle: Vec<_> = found.into_iter().flat_map(|poll| poll.sleeps).map(|at| (at, Part::Idle)).collect();
-            thread.reclassify(&idle);
+            let polls = found.into_iter().map(|poll| {
+                let look = move |sleep: Step, _| Step { kind: StepKind::Poll, object: poll.object, ..sleep };
+                (poll.sleeps, look)
+            });
+            turn_into_waits(&mut self.threads[number], polls);
         }
     }
 
@@ -829,21 +818,14 @@ impl<'a> Family<'a> {
                 let last = results[..results.partition_point(|(end, _)| *end <= to)].last();
                 last.filter(|(end, _)| *end >= from).map(|&(end, tid)| (tid, end))
             };
-            let found = polls::find_awaited(&self.threads[number], received);
-            let thread = &mut self.threads[number];
-            for awaited in &found {
-                for at in &awaited.sleeps {
-                    let step = &mut thread.steps[*at];
-                    let is_last = awaited.sleeps.last() == Some(at);
-                    (step.kind, step.timed_out) = (StepKind::Wait, !is_last);
-                    if is_last {
-                        (step.waker, step.woken) = (awaited.waker, step.end - awaited.at);
-                    }
-                }
-            }
-            let idle: Vec<_> =
-                found.into_iter().flat_map(|awaited| awaited.sleeps).map(|at| (at, Part::Idle)).collect();
-            thread.reclassify(&idle);
+            let waits = polls::find_awaited(&self.threads[number], received).into_iter().map(|awaited| {
+                let wait = move |sleep: Step, is_last| {
+                    let (waker, woken) = if is_last { (awaited.waker, sleep.end - awaited.at) } else { (0, 0) };
+                    Step { kind: StepKind::Wait, waker, woken, ..sleep }
+                };
+                (awaited.sleeps, wait)
+            });
+            turn_into_waits(&mut self.threads[number], waits);
         }
     }
 
@@ -1032,6 +1014,20 @@ fn ends(timelines: &Timelines, processes: &[Process]) -> HashMap<u64, u64, Rando
         }
     }
     ends
+}
+
+/// Turns rows of sleeps into waits that end with the last sleep of a row. Each row comes with the wait that a sleep becomes; its
+/// second argument is `true` for the last one.
+fn turn_into_waits(thread: &mut Thread, rows: impl Iterator<Item = (Vec<usize>, impl Fn(Step, bool) -> Step)>) {
+    let mut idle = Vec::new();
+    for (sleeps, wait) in rows {
+        for at in &sleeps {
+            let is_last = sleeps.last() == Some(at);
+            thread.steps[*at] = Step { timed_out: !is_last, ..wait(thread.steps[*at], is_last) };
+            idle.push((*at, Part::Idle));
+        }
+    }
+    thread.reclassify(&idle);
 }
 
 #[cfg(test)]

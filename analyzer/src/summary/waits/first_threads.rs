@@ -23,18 +23,22 @@ pub struct FirstThread {
     pub mapped: Option<Mapped>,
 }
 
-/// Returns the first threads that slept or mapped data files.
-pub(super) fn first_threads(family: &Family) -> Vec<(LaneId, FirstThread)> {
+/// A trainer that looks for batches again and again sleeps more than this many times per batch. Fewer sleeps are its steps.
+const LOOKS: u64 = 2;
+
+/// Returns the first threads that slept or mapped data files. `batches` returns the number of batches that a trainer received.
+pub(super) fn first_threads(family: &Family, batches: impl Fn(LaneId) -> u64) -> Vec<(LaneId, FirstThread)> {
     let firsts = family.threads.iter().filter(|thread| thread.is_first);
-    let all = firsts.map(|thread| (thread.lane, of(thread)));
+    let all = firsts.map(|thread| (thread.lane, of(thread, batches(thread.lane))));
     all.filter(|(_, thread)| thread.sleeps > 0 || thread.mapped.is_some()).collect()
 }
 
-fn of(thread: &Thread) -> FirstThread {
+fn of(thread: &Thread, batches: u64) -> FirstThread {
     let slept = |(step, class): (&Step, &Part)| {
         (step.kind == StepKind::Sleep && *class == Part::Sleep).then_some(step.end - step.start)
     };
     let sleeps = thread.steps.iter().zip(&thread.class).filter_map(slept);
     let (sleeps, slept_ns) = sleeps.fold((0, 0), |(count, ns), slept| (count + 1, ns + slept));
-    FirstThread { sleeps, slept_ns, polled_ns: polls::slept_in_rows(thread), mapped: thread.mapped }
+    let polled_ns = if sleeps > LOOKS * batches { polls::slept_in_rows(thread) } else { 0 };
+    FirstThread { sleeps, slept_ns, polled_ns, mapped: thread.mapped }
 }

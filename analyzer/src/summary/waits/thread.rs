@@ -1,5 +1,7 @@
 //! Divides one thread's time: returns its activity between any two timestamps.
 
+use std::collections::BTreeMap;
+
 use dlio_schemas::evidence::Counters;
 use serde::{Deserialize, Serialize};
 
@@ -87,6 +89,15 @@ impl std::ops::Add for Faults {
     fn add(self, other: Faults) -> Faults {
         Faults { major: self.major + other.major, minor: self.minor + other.minor }
     }
+}
+
+/// Returns the messages of a list that came through objects of one kind. Each object is looked at once.
+pub fn received_through<'s>(
+    messages: impl Iterator<Item = &'s Step>,
+    is_meant: impl Fn(u64) -> bool,
+) -> impl Iterator<Item = &'s Step> {
+    let mut known: BTreeMap<u64, bool> = BTreeMap::new();
+    messages.filter(move |step| *known.entry(step.object.id).or_insert_with(|| is_meant(step.object.id)))
 }
 
 /// Fewer items show no pattern.

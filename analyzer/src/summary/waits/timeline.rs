@@ -471,7 +471,18 @@ impl TimelinePart {
     }
 }
 
+/// A message is copied at this pace at least.
+const COPYING_NS_PER_BYTE: i64 = 1;
+
+/// A thread that sends a message for this much longer than copying it takes had to wait until it was taken.
+pub const BLOCKED_NS: i64 = 1_000_000;
+
 impl Step {
+    /// Returns the longest time in which its bytes are copied.
+    pub fn copying_ns(&self) -> i64 {
+        COPYING_NS_PER_BYTE * self.amount.max(0)
+    }
+
     /// Returns `true` if the thread received a message of a known object.
     pub fn is_receipt(&self) -> bool {
         self.kind == StepKind::Take && self.amount > 0 && self.object.id != 0

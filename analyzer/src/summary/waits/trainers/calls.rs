@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::family::{Act, Ender};
 use super::super::parts::{Part, Parts};
-use super::super::thread::WAIT_NS;
-use super::super::timeline::{Step, StepKind};
+use super::super::thread::{WAIT_NS, received_through};
+use super::super::timeline::{BLOCKED_NS, Step, StepKind};
 use super::ended::Ended;
 use super::roles::Relation;
 use super::{Trainer, TrainerWaits, WAITS_MIN, WORK_NS, Wait, WaitKind};
@@ -37,10 +37,6 @@ fn longest_gap(receipts: impl Iterator<Item = (i64, i64)>) -> i64 {
     gaps.max().filter(|gap| *gap > 0).unwrap_or(i64::MAX)
 }
 
-/// A message is copied at this pace at least; a thread that sends it for longer, by this much, waits until it is taken.
-const SENDING_NS_PER_BYTE: i64 = 1;
-const BLOCKED_NS: i64 = 1_000_000;
-
 /// Returns `true` if a step is outside all waits.
 fn is_between(waits: &[Wait], step: &Step) -> bool {
     let next = waits.partition_point(|wait| wait.end <= step.start);
@@ -64,8 +60,7 @@ pub(super) fn within(waits: Vec<Wait>, from: i64, to: i64) -> Vec<Wait> {
 }
 
 fn is_blocked_send(step: &Step) -> bool {
-    let copying = step.amount.max(0) * SENDING_NS_PER_BYTE;
-    step.kind == StepKind::Give && step.object.id != 0 && step.end - step.start >= BLOCKED_NS + 2 * copying
+    step.kind == StepKind::Give && step.object.id != 0 && step.end - step.start >= BLOCKED_NS + 2 * step.copying_ns()
 }
 
 /// Returns `true` if a thread waited until it could send.
@@ -493,10 +488,7 @@ impl Trainer<'_, '_> {
             true => family.is_given_below(object, lane.proc),
             false => self.is_from(readers, object),
         };
-        let mut known: BTreeMap<u64, bool> = BTreeMap::new();
-        let takes = family.threads[self.thread].takes();
-        let from_readers =
-            takes.filter(|step| *known.entry(step.object.id).or_insert_with(|| is_from_reader(step.object.id)));
+        let from_readers = received_through(family.threads[self.thread].takes(), is_from_reader);
         let messages = from_readers.map(|step| Interval { start: step.start, end: step.end });
         let beside = readers.iter().filter(|reader| reader.proc == lane.proc);
         let threads = beside.filter_map(|reader| family.thread_of(*reader));
@@ -508,17 +500,12 @@ impl Trainer<'_, '_> {
     /// batches on, for which the trainer may not have to wait.
     fn last_passed_on(&self, readers: &BTreeSet<LaneId>) -> Option<i64> {
         let beside = self.family.threads_of(self.lane().proc).filter(|&thread| thread != self.thread);
-        let mut known: BTreeMap<u64, bool> = BTreeMap::new();
         let takes = beside.flat_map(|thread| self.family.threads[thread].takes());
-        let passed = takes.filter(|step| {
-            let object = step.object.id;
-            *known.entry(object).or_insert_with(|| !readers.is_empty() && self.is_from(readers, object))
-        });
-        passed.map(|step| step.end).max()
+        received_through(takes, |object| self.is_from(readers, object)).map(|step| step.end).max()
     }
 
     /// Returns `true` if readers in other processes send through an object.
-    fn is_from(&self, readers: &BTreeSet<LaneId>, object: u64) -> bool {
+    pub(super) fn is_from(&self, readers: &BTreeSet<LaneId>, object: u64) -> bool {
         self.family.givers(object).into_iter().any(|thread| {
             let giver = self.family.threads[thread].lane;
             giver.proc != self.lane().proc && readers.contains(&self.reader(giver))

@@ -1,8 +1,7 @@
 //! Trainers without readers that exchange messages with processes that do the same work, such as ranks made by fork.
 
-use std::collections::BTreeMap;
-
 use super::super::family::Ender;
+use super::super::thread::received_through;
 use super::{STEPS_MIN, Trainer, TrainerWaits, Wait, WaitKind};
 
 impl Trainer<'_, '_> {
@@ -13,10 +12,8 @@ impl Trainer<'_, '_> {
         if !family.communicators.contains(&self.thread) {
             return None;
         }
-        let mut known: BTreeMap<u64, bool> = BTreeMap::new();
-        let takes = family.threads[self.thread].takes().filter(|step| {
-            *known.entry(step.object.id).or_insert_with(|| family.is_from_twin(self.thread, step.object.id))
-        });
+        let is_from_twin = |object: u64| family.is_from_twin(self.thread, object);
+        let takes = received_through(family.threads[self.thread].takes(), is_from_twin);
         let takes: Vec<(i64, i64)> = takes.map(|step| (step.start, step.end)).collect();
         let (from, to) = (takes.first()?.0, takes.last()?.1);
         let works = takes.windows(2).filter(|pair| self.computes(pair[0].1, pair[1].0)).count() as u64;

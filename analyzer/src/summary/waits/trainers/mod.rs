@@ -248,9 +248,6 @@ impl Waits {
 /// This many batches show a loader in any program.
 const BATCHES_MANY: u64 = 20;
 
-/// A trainer that looks for batches again and again sleeps more than this many times per batch.
-const LOOKS: u64 = 2;
-
 /// Fewer waits than this do not show a loader.
 const WAITS_MIN: usize = 3;
 
@@ -284,8 +281,8 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
     }
     let is_known = are_ends_known(&timelines);
     let family = Family::new(timelines, processes);
-    let mut first_threads = first_threads(&family);
     if !is_known {
+        let first_threads = first_threads(&family, |_| 0);
         return Waits { killed: family.killed, first_threads, ..Waits::default() };
     }
     let by_spans: Vec<usize> = (0..family.threads.len()).filter(|&t| !family.threads[t].fetches.is_empty()).collect();
@@ -309,7 +306,6 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
         waits.outside = outside(&family, waits);
         waits.before = before(&family, waits);
     }
-    leave_out_steps(&mut first_threads, &trainers);
     if filter.cuts_runs() {
         let limited = trainers.into_iter().filter_map(|waits| waits.within(filter, &family));
         let trainers = limited.collect();
@@ -324,16 +320,9 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
         (waits.lane, found)
     };
     let pipelines = trainers.iter().zip(&exchanges).map(pipeline).collect();
+    let batches = |lane: LaneId| trainers.iter().find(|waits| waits.lane == lane).map_or(0, |waits| waits.messages);
+    let first_threads = first_threads(&family, batches);
     Waits { is_known, is_cut: false, trainers, pipelines, killed: family.killed, first_threads }
-}
-
-/// Removes the rows of short sleeps of trainers that sleep about once per batch: these are their steps.
-fn leave_out_steps(first_threads: &mut [(LaneId, FirstThread)], trainers: &[TrainerWaits]) {
-    for waits in trainers {
-        if let Some((_, thread)) = first_threads.iter_mut().find(|(lane, _)| *lane == waits.lane) {
-            thread.polled_ns = if thread.sleeps > LOOKS * waits.messages { thread.polled_ns } else { 0 };
-        }
-    }
 }
 
 /// Returns `true` if the trace shows what ended waits: objects or wakers, or threads wait for nothing but the ends of others.
@@ -427,7 +416,7 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
             let takers = || family.takers_from_below(first).into_iter();
             let beside = |thread: usize| {
                 let found = Trainer::new(family, thread).by_calls()?;
-                if !is_relay(family, &found, first) {
+                if !passes_batches_on(family, &found, first) {
                     return Some(found);
                 }
                 Some(with_waits_of(&found, Trainer::new(family, first).behind(thread).by_calls()?))
@@ -465,7 +454,7 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
 
 /// Returns `true` if a thread takes batches and passes them on to the first thread of its process: most of its waits end when
 /// that one makes room for the next batch, and last because that one works.
-fn is_relay(family: &Family, taker: &TrainerWaits, first: usize) -> bool {
+fn passes_batches_on(family: &Family, taker: &TrainerWaits, first: usize) -> bool {
     let own = &family.threads[first];
     let data = || taker.waits.iter().filter(|wait| wait.kind == WaitKind::Data && wait.parts.get(Part::Start) == 0);
     let by_first = |wait: &&Wait| wait.acts.first().is_some_and(|act| act.lane == own.lane);

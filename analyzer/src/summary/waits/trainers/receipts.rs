@@ -173,15 +173,10 @@ impl Trainer<'_, '_> {
 
     /// Returns the batches that the trainer received from its readers: messages without much work or a request between them.
     fn received_batches(&self, readers: &BTreeSet<LaneId>, requests: &[i64]) -> Vec<Batch> {
-        let (family, thread) = (self.family, &self.family.threads[self.thread]);
+        let thread = &self.family.threads[self.thread];
         let mut known: BTreeMap<u64, bool> = BTreeMap::new();
-        let mut is_from_reader = |step: &Step| {
-            let is_reader = |giver: usize| {
-                let lane = family.threads[giver].lane;
-                lane.proc != self.lane().proc && readers.contains(&self.reader(lane))
-            };
-            *known.entry(step.object.id).or_insert_with(|| family.givers(step.object.id).into_iter().any(is_reader))
-        };
+        let mut is_from_reader =
+            |step: &Step| *known.entry(step.object.id).or_insert_with(|| self.is_from(readers, step.object.id));
         let mut batches: Vec<Batch> = Vec::new();
         for (at, step) in thread.steps.iter().enumerate() {
             if !step.is_receipt() || !is_from_reader(step) {
