@@ -397,7 +397,7 @@ impl Trainer<'_, '_> {
             let kind = match act {
                 // A request, or the input of a reader.
                 Some(act) if readers.contains(&self.reader_of(act)) => continue,
-                Some(act) if self.is_peer(act) && step.object.network => WaitKind::Peer,
+                Some(act) if self.is_peer(act) && (step.object.network || self.exchanges_alike(act)) => WaitKind::Peer,
                 Some(_) => WaitKind::OwnWork,
                 None if step.object.network => WaitKind::Peer,
                 None => WaitKind::Unknown,
@@ -412,8 +412,15 @@ impl Trainer<'_, '_> {
         let nobody = self.explain(step.start, step.end, kind, Ender::Nobody);
         let Some(act) = by else { return nobody };
         let taker = &self.family.threads[act.thread];
-        let did = taker.composition(step.start, step.end).without(Part::Idle).scaled(step.end - step.start);
-        let parts = did.filter(|_| kind == WaitKind::OwnWork).unwrap_or(nobody.parts);
+        let did = taker.composition(step.start, step.end);
+        let did = match kind {
+            WaitKind::OwnWork => did.without(Part::Idle).scaled(step.end - step.start),
+            WaitKind::Peer if !step.object.network => {
+                did.relabel(Part::Idle, Part::Network).scaled(step.end - step.start)
+            }
+            _ => None,
+        };
+        let parts = did.unwrap_or(nobody.parts);
         Wait { kind, parts, ..self.reader_time(step.start, step.end, act) }
     }
 

@@ -77,6 +77,15 @@ impl Trainer<'_, '_> {
             || is_stranger(maker) && is_rank(maker)
     }
 
+    /// Returns `true` if the process of a thread sends the trainer about as much as it receives from it, like another rank. A
+    /// program that only takes output, or answers with more or less than it gets, is none.
+    pub(super) fn exchanges_alike(&self, act: Act) -> bool {
+        let (own, other) = (self.lane().proc, self.family.threads[act.thread].lane.proc);
+        let (sent, received) = (self.family.received_from(own, other), self.family.received_from(other, own));
+        let is_many = sent.0.min(received.0) >= WAITS_MIN;
+        is_many && sent.1 <= PASSED_ON * received.1 && received.1 <= PASSED_ON * sent.1
+    }
+
     pub(super) fn relation(&self, act: &Act) -> Relation {
         self.relation_of(self.explainer.maker(*act).0.thread)
     }

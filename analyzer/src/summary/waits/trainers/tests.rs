@@ -1225,3 +1225,44 @@ fn the_causes_of_a_relays_waits_are_those_of_the_waits_for_it() {
     let causes = with_waits_of(&relay, trainer).parts(WaitKind::Data);
     assert_eq!((causes.get(Part::Storage), causes.sum()), (100, 100), "{causes:?}");
 }
+
+/// Returns the waits of two siblings that each read their data in a thread, and send each other a message per step: the first
+/// one has to wait for 50 ms until the other one takes its message, and gets `bytes` back.
+fn siblings(bytes: i64) -> (i64, i64) {
+    let (there, back) = (Object { id: 8, network: false }, Object { id: 9, network: false });
+    let other = LaneId { proc: 2, tid: STARTED_LATER };
+    let (own_reads, its_reads) = (LaneId { proc: 1, tid: 3 }, LaneId { proc: 2, tid: 5 });
+    let of = |object, start, end, kind, amount| Step { amount, ..step(kind, object, start, end) };
+    let own = |i: i64| {
+        let at = 100 * i;
+        let give = of(there, at + 20, at + 70, StepKind::Give, 100);
+        [woken(at, at + 10, own_reads), give, of(back, at + 72, at + 75, StepKind::Take, bytes)]
+    };
+    let its = |i: i64| {
+        let at = 100 * i;
+        let take = of(there, at + 69, at + 70, StepKind::Take, 100);
+        [woken(at, at + 10, its_reads), take, of(back, at + 75, at + 75, StepKind::Give, bytes)]
+    };
+    let reads =
+        |i: i64| Step { storage: 9 * MS, ..step(StepKind::Edge, Object::default(), 100 * i + 10, 100 * i + 10) };
+    let mut timelines = Timelines::default();
+    let mut put = |lane: LaneId, steps: Vec<Step>| {
+        let stored_ns = steps.iter().map(|step| step.storage).sum();
+        timelines.threads.insert(lane, ThreadPart { steps, stored_ns, first: Some(0), ..ThreadPart::default() });
+    };
+    put(READER, (0..8).flat_map(own).collect());
+    put(other, (0..8).flat_map(its).collect());
+    put(own_reads, (0..8).map(reads).collect());
+    put(its_reads, (0..8).map(reads).collect());
+    let process = |pid, ppid| Process { pid, ppid, ..Process::default() };
+    let found = explained(timelines, &[process(1, None), process(2, Some(1)), process(STARTED_LATER, Some(1))]);
+    found.of(READER).map_or((0, 0), |found| (found.ns(WaitKind::Peer) / MS, found.ns(WaitKind::OwnWork) / MS))
+}
+
+#[test]
+fn a_sibling_that_sends_as_much_as_it_takes_is_another_rank() {
+    let (peer, own) = siblings(100);
+    assert!(peer >= 7 * 50 && own == 0, "{peer} {own}");
+    // One that gets much and sends little is supplied.
+    assert!(siblings(1).0 < 50);
+}
