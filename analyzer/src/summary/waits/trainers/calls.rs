@@ -253,7 +253,12 @@ impl Trainer<'_, '_> {
             // A reader does not work for the trainer while it starts.
             let is_reader = found.maker.is_some_and(|maker| readers.contains(&self.reader(maker)));
             let starts = 2 * found.parts.get(Part::Start) > wait.end - wait.start;
-            found.kind = if kind == WaitKind::OwnWork && is_reader && starts { WaitKind::Data } else { kind };
+            let is_read = |act: Act| !self.is_consumer(act) && self.is_read_for(&found);
+            let is_read = matches!(wait.by, Ender::Thread(act) if kind == WaitKind::OwnWork && is_read(act));
+            found.kind = match kind {
+                WaitKind::OwnWork if is_reader && starts || is_read => WaitKind::Data,
+                _ => kind,
+            };
             waits.push(found);
         }
         (waits, stops)

@@ -6,7 +6,7 @@ use super::super::family::{Act, Ender};
 use super::super::parts::Part;
 use super::super::timeline::{Step, StepKind};
 use super::ended::Ended;
-use super::{Trainer, WAITS_MIN, WORK_NS};
+use super::{Trainer, WAITS_MIN, WORK_NS, Wait};
 use crate::summary::tree::{LaneId, is_fork_server};
 
 /// A thread writes the trainer's output if its calls that write files take this many times as long as all others.
@@ -235,6 +235,17 @@ impl Trainer<'_, '_> {
         let writes = 2 * thread.written_ns > thread.stored_ns;
         let read = if writes { did.get(Part::PageFaults) + did.get(Part::Network) } else { read };
         READING_PART * read >= did.without(Part::Idle).sum() && read > 0
+    }
+
+    /// Returns `true` if another thread than the maker of an item set the pace of its wait, and read files or received from a
+    /// network for a significant part of it: the maker works on what that thread reads.
+    pub(super) fn is_read_for(&self, wait: &Wait) -> bool {
+        let limiter = wait.limiter.filter(|limiter| wait.maker.is_some_and(|maker| maker != *limiter));
+        let Some(thread) = limiter.and_then(|lane| self.family.thread_of(lane)) else { return false };
+        let is_reader = thread != self.thread && self.relation_of(thread) != Relation::Stranger;
+        let limiter = &self.family.threads[thread];
+        let read: i64 = [Part::Storage, Part::PageFaults, Part::Network].map(|part| wait.parts.get(part)).iter().sum();
+        is_reader && 2 * limiter.written_ns <= limiter.stored_ns && READING_PART * read >= wait.end - wait.start
     }
 
     /// Returns `true` if a process below the trainer reads files for most of its items: it makes batches, even if each is requested

@@ -1266,3 +1266,23 @@ fn a_sibling_that_sends_as_much_as_it_takes_is_another_rank() {
     // One that gets much and sends little is supplied.
     assert!(siblings(1).0 < 50);
 }
+
+#[test]
+fn a_thread_that_works_on_what_another_one_reads_makes_data() {
+    let is_read = |stored: i64, written: i64, part: Part| {
+        let mut timelines = Timelines::default();
+        timelines.threads.insert(TRAINER, ThreadPart { first: Some(0), ..ThreadPart::default() });
+        timelines.threads.insert(beside(9), stage(Some(beside(10)), (0, 0)));
+        timelines.threads.insert(beside(10), stage(None, (stored, written)));
+        let processes = [Process { pid: 1, ..Process::default() }];
+        let family = Family::new(timelines, &processes);
+        let thread = family.thread_of(TRAINER).unwrap();
+        let (maker, limiter) = (Some(beside(9)), Some(beside(10)));
+        let (acts, parts) = (Vec::new(), Parts::of(part, 30 * MS));
+        let wait = Wait { start: 0, end: 30 * MS, kind: WaitKind::OwnWork, maker, limiter, depth: 1, acts, parts };
+        Trainer::new(&family, thread).is_read_for(&wait)
+    };
+    assert!(is_read(160, 0, Part::Storage));
+    // It computes, or writes a checkpoint.
+    assert!(!is_read(160, 0, Part::Cpu) && !is_read(160, 160, Part::Storage));
+}
