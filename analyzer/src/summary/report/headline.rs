@@ -15,7 +15,9 @@ use super::gpu::Gpus;
 use super::layout::{hung, wrapped};
 use super::named_pipe::source;
 use super::no_cpu::Shortage;
-use super::own_reads::{OwnReads, doubt, faulted, may_train, own_faults, own_reads, read_from_cache, served, slept};
+use super::own_reads::{
+    OwnReads, doubt, faulted, may_train, own_faults, own_reads, read_from_cache, served, served_to_readers, slept,
+};
 use super::subject::{FREE, LIMITING};
 use super::verdict::{NO_STORAGE, STORAGE, Waits};
 use super::verdict::{capital, lost_share, saves_alone, sentences, training_waits, waits};
@@ -431,10 +433,10 @@ fn of_training(summary: &Summary, waits: &Waits) -> Headline {
         _ if data < FREE && waits.gpus.as_ref().is_some_and(Gpus::are_busy) => {
             on_gpu().unwrap_or_else(|| of_none(summary, waits))
         }
-        Some((_, Bottleneck::OwnWork)) if data >= FREE && waits.readers_set_pace() => of_data(waits, data),
+        Some((_, Bottleneck::OwnWork)) if data >= FREE && waits.readers_set_pace() => of_data(summary, waits, data),
         Some((part, Bottleneck::PipeBound)) if part > data => of_pipe(waits, part),
         Some((part, bottleneck)) if part > data => of_another_wait(waits, bottleneck, part),
-        _ if data >= LIMITING || data >= FREE && !may_poll(summary, waits) => of_data(waits, data),
+        _ if data >= LIMITING || data >= FREE && !may_poll(summary, waits) => of_data(summary, waits, data),
         _ => on_gpu().unwrap_or_else(|| of_none(summary, waits)),
     }
 }
@@ -710,7 +712,7 @@ fn polled(summary: &Summary, waits: &Waits) -> Option<String> {
     })
 }
 
-fn of_data(waits: &Waits, part: f64) -> Headline {
+fn of_data(summary: &Summary, waits: &Waits, part: f64) -> Headline {
     let (mut bottleneck, mut detail) = cause_of(waits);
     if bottleneck == Bottleneck::StorageBound && waits.pipe.is_some() {
         (bottleneck, detail) = (Bottleneck::PipeBound, detail.replacen("storage", "reads of a named pipe", 1));
@@ -748,6 +750,9 @@ fn of_data(waits: &Waits, part: f64) -> Headline {
         );
     }
     why += ".";
+    if let Some(served) = served_to_readers(summary).filter(|_| bottleneck == Bottleneck::DataBoundUnknown) {
+        why += &format!(" {served}");
+    }
     with_share(bottleneck, &title, part, waits, ("is spent waiting for data", why))
 }
 

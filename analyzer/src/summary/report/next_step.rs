@@ -6,6 +6,7 @@
 use super::Summary;
 use super::findings::{Finding, Severity};
 use super::headline::{Bottleneck, COMPARE, Certainty, Headline, decisive, two_causes};
+use super::own_reads::served_to_readers;
 use super::processes::ProcessUse;
 use super::reader_writes::written_by_readers;
 use super::subject::FREE;
@@ -32,6 +33,10 @@ const RECORD_FETCH: &str = "mark the code that gets a batch with a span (dliotra
 /// Next step without training or findings.
 const IF_IT_TRAINS: &str = "see where its time in calls went: --section functions,past_files; if it trains, record spans, which show when it \
     waits";
+
+/// Next step if readers may wait for page faults.
+const READ_BY_CALLS: &str =
+    "read the mapped files with calls (pread, numpy.fromfile) in one run: the trace then shows how long storage takes";
 
 const RECORD_AGAIN: &str =
     "find out why events were lost (dlio-analyze TRACE --section allocation,damage), then record the run again";
@@ -82,7 +87,9 @@ impl Headline {
                 self.look_at(target_of(bottleneck, finding, summary));
             }
             (bottleneck, None) if bottleneck.is_open() => {
+                let is_served = bottleneck == Bottleneck::DataBoundUnknown && served_to_readers(summary).is_some();
                 self.next = Some(match (has_spans, self.certainty) {
+                    _ if is_served => READ_BY_CALLS.into(),
                     (_, Certainty::Measured) => bottleneck.general_step().into(),
                     (true, _) => RECORD_FETCH.into(),
                     (false, _) => with_command(RECORD_SPANS, summary),

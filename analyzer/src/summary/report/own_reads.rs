@@ -1,5 +1,7 @@
 //! Processes whose main thread reads its data itself, like a loader without workers: the part of their loop that reads take.
 
+use std::collections::BTreeSet;
+
 use super::Summary;
 use super::findings::Unit;
 use super::named_pipe::source;
@@ -8,6 +10,7 @@ use super::processes::ProcessUse;
 use super::subject::{FREE, LIMITING};
 use crate::summary::count::counted::DataReads;
 use crate::summary::figures::units::{bytes, grouped, many, share, time};
+use crate::summary::training::told;
 use crate::summary::tree::{self, has_other_purpose};
 use crate::summary::waits::thread::Mapped;
 
@@ -132,6 +135,26 @@ pub(super) fn served(summary: &Summary) -> Option<String> {
              libraries; their time is unknown.",
             bytes(stored as f64),
             process.called,
+            bytes(read as f64)
+        )
+    })
+}
+
+/// Returns the sentence on bytes that storage served to the mappings of trainers and their readers, if nothing shows what readers
+/// waited for: the kernel does not count a page fault that waits for the readahead of another one as served by storage.
+pub(super) fn served_to_readers(summary: &Summary) -> Option<String> {
+    let groups = told(&summary.training);
+    let readers = groups.iter().flat_map(|group| group.readers.iter().map(|reader| reader.proc));
+    let procs: BTreeSet<u32> = groups.iter().map(|group| group.proc).chain(readers).collect();
+    let processes = || summary.processes.iter().filter(|process| procs.contains(&process.proc));
+    let maps = |process: &ProcessUse| process.first_thread.is_some_and(|thread| thread.mapped.is_some());
+    let stored: u64 = processes().map(|process| process.resources.storage_read).sum::<Option<u64>>()?;
+    let read: u64 = processes().map(|process| process.work.bytes_read).sum();
+    (processes().any(maps) && stored >= SERVED_MIN && stored >= SERVED_TIMES * read).then(|| {
+        format!(
+            "Storage served {}, and calls read {} of that. The rest are page faults of mapped files, or of programs and \
+             libraries: they may be the cause, but the trace does not show how long they took.",
+            bytes(stored as f64),
             bytes(read as f64)
         )
     })
