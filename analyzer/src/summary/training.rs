@@ -140,6 +140,9 @@ pub struct RankGroup {
     /// at the same time; `null` if calls were not recorded.
     #[serde(default)]
     pub written_ns: Option<i64>,
+    /// The part of it after the last batch; `null` if spans show waits.
+    #[serde(default)]
+    pub written_last_ns: Option<i64>,
     /// Its own thread in calls that read files during the training, in addition to its readers; `null` if spans show waits.
     #[serde(default)]
     pub own_read_ns: Option<i64>,
@@ -665,14 +668,15 @@ impl Scene<'_> {
         let device = self.devices.used(trainer, (from, to), told.map(data_waits));
         let wait = wait.without(device.as_ref().map_or(0, |device| device.hidden_ns));
         let by_calls = told.filter(|waits| !waits.by_spans);
-        let others = |kind: WaitKind| by_calls.map(|waits| waits.ns(kind));
-        let own = |kind: WaitKind| told.map(|waits| waits.ns(kind));
-        let written = self.written(trainer, &readers).clamp(0, (to - from - wait.waited.unwrap_or(0)).max(0));
+        let [others, own] = [by_calls, told].map(|waits| move |kind: WaitKind| waits.map(|waits| waits.ns(kind)));
+        let written = by_calls.and_then(|waits| waits.written);
+        let written_ns = written.map_or_else(|| self.written(trainer, &readers), |written| written.ns);
+        let written_ns = written_ns.clamp(0, (to - from - wait.waited.unwrap_or(0)).max(0));
         let began = process.start_ts.unwrap_or(self.counted.processes[trainer.proc as usize].first_ts);
         let communicated = lane.of(Track::Comm);
         let is_held = trainers.len() > 1 && communicated > 0 && by_spans;
         let computed = if self.knows_computing { lane.of(Track::Compute) } else { 0 };
-        let own_read = |ns: i64| (ns - written).max(reads_within(&thread, (from, to))).clamp(0, to - from);
+        let own_read = |ns: i64| (ns - written_ns).max(reads_within(&thread, (from, to))).clamp(0, to - from);
         Some(RankGroup {
             proc: trainer.proc,
             host: self.hosts.get(process.host as usize).cloned().unwrap_or_default(),
@@ -712,7 +716,8 @@ impl Scene<'_> {
             device,
             communicated_ns: communicated,
             checkpoint_ns: self.knows_saving.then_some(lane.of(Track::Save)),
-            written_ns: self.knows_calls.then_some(written),
+            written_ns: self.knows_calls.then_some(written_ns),
+            written_last_ns: written.map(|written| written.after_last_ns.min(written_ns)),
             own_read_ns: by_calls.filter(|_| !readers.is_empty()).map(|waits| own_read(waits.own_storage)),
             overlap: self.overlap(trainer.proc, trainers).filter(|_| computed > 0),
             batches: thread.batches,

@@ -23,6 +23,11 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// No training follows a save after the last batch that could go on while it is written.
+const LAST: &str =
+    "write fewer bytes at the end, or write them to faster storage: they are written after the last batch";
+const ALMOST_ALL: f64 = 0.9;
+
 fn judge(case: &Case) -> Judgement {
     let share = case.step_share(|sum| sum.checkpoint_ns);
     if let Some(found) = inferred(case).filter(|_| share.is_none()) {
@@ -68,9 +73,17 @@ fn inferred(case: &Case) -> Option<Judgement> {
         ),
         worth: Some(Worth { ns, exposed: true }),
         evidence: vec![large_files(saved)],
+        remedy: is_last(case).then_some(LAST),
         confidence: Some(Confidence::Inferred),
         ..Judgement::default()
     })
+}
+
+/// Returns `true` if almost all of it was written after the last batch.
+fn is_last(case: &Case) -> bool {
+    let most = case.summary.training.iter().max_by_key(|group| group.written_ns);
+    let written = most.and_then(|group| group.written_last_ns.zip(group.written_ns));
+    written.is_some_and(|(last, all)| last > 0 && last as f64 >= ALMOST_ALL * all as f64)
 }
 
 fn large_files(found: &Checkpoints) -> String {

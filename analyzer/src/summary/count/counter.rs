@@ -274,6 +274,7 @@ impl Counter<'_> {
         self.lanes.push(self.lane, Track::Io, interval);
         if self.puts(traits, file) {
             self.lanes.push(self.lane, Track::Put, interval);
+            self.timelines.put(interval);
         }
     }
 
@@ -287,6 +288,7 @@ impl Counter<'_> {
             _ if traits.closes => {
                 if let Some(saved) = self.saves.close(file, interval.end) {
                     self.lanes.push(self.lane, Track::Put, saved);
+                    self.timelines.put(saved);
                 }
             }
             _ => {}

@@ -508,15 +508,7 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
     };
     let (lost, why) = match bottleneck {
         Bottleneck::CheckpointBound | Bottleneck::WriteBound => {
-            // Without spans, only calls show a checkpoint.
-            let is_lower = bottleneck == Bottleneck::CheckpointBound && waits.lacks_checkpoint_spans();
-            let rest =
-                if is_lower { " Work on checkpoints before their files are opened is not included." } else { "" };
-            let written = time(waits.written() as f64);
-            (
-                "is spent writing files",
-                format!("{thread} spent {written} of {trained} writing and syncing files.{rest}"),
-            )
+            ("is spent writing files", writing(waits, bottleneck, thread, &trained))
         }
         Bottleneck::OwnReads => (
             "is spent reading files in its own thread",
@@ -559,6 +551,15 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
         ),
     };
     with_share(bottleneck, &bottleneck.title_of(waits.wording()), part, waits, (lost, capital(&why)))
+}
+
+/// Returns the sentence on the writes of a training thread.
+fn writing(waits: &Waits, bottleneck: Bottleneck, thread: &str, trained: &str) -> String {
+    // Without spans, only calls show a checkpoint.
+    let is_lower = bottleneck == Bottleneck::CheckpointBound && waits.lacks_checkpoint_spans();
+    let rest = if is_lower { " Work on checkpoints before their files are opened is not included." } else { "" };
+    let (written, last) = (time(waits.written() as f64), waits.of_written_last());
+    format!("{thread} spent {written} of {trained} writing and syncing files{last}.{rest}")
 }
 
 /// Returns the headline of a training thread that spends its time in calls on a named pipe.

@@ -66,7 +66,8 @@ impl Section for Training {
         (the most that waits of all ranks cost it; `null` if it does not communicate with other ranks), \
         `computed_ns`, `communicated_ns`, `checkpoint_ns` (in checkpoint spans; `null` if there are none and files of \
         1 MiB or more were written), `written_ns` (its own thread in writes and syncs during the training, and between them while it \
-        saves a file and does nothing else that calls show; without compute or a wait at the same time), `own_read_ns` (its own thread in calls that read files, in addition to \
+        saves a file and does nothing else that calls show; without compute or a wait at the same time), `written_last_ns` (the part of it after the last batch; `null` if spans show \
+        the waits), `own_read_ns` (its own thread in calls that read files, in addition to \
         its readers; `null` if spans show the waits), `overlap` (`both_ns`, `compute_only_ns`, `io_only_ns`, \
         `neither_ns`; `null` if compute is unknown or trainers share a group), `batches` (waits that spans show), \
         `epochs` (from the first to the last number in spans), `readers` (a list: `proc`, `pid`, `tid`, `name`, `channel` (the number of the pipe through which its process sends batches: the workers of one PyTorch loader share it; `null` if unknown), \

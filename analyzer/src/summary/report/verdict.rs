@@ -45,6 +45,9 @@ const IDLE: f64 = 0.5;
 const PAUSES: f64 = 0.03;
 const COVERED: f64 = 0.8;
 
+/// Writes after the last batch are mentioned if they take this share of all writes.
+const AFTER_LAST: f64 = 0.25;
+
 /// Ranks that wait longer than the one they wait for loses, by this share, wait for work that the trace does not show.
 const APART: f64 = 0.15;
 
@@ -340,6 +343,18 @@ impl Waits<'_> {
     pub(super) fn written_share(&self) -> f64 {
         let most = self.groups.iter().max_by_key(|group| group.written_ns);
         most.map_or(0.0, |group| group.written_ns.unwrap_or(0) as f64 / group.trained_ns.max(1) as f64)
+    }
+
+    /// Returns the time that the trainer that wrote longest wrote after its last batch, if that is a large part.
+    pub(super) fn written_last(&self) -> Option<i64> {
+        let most = self.groups.iter().max_by_key(|group| group.written_ns)?;
+        most.written_last_ns.filter(|ns| *ns as f64 >= AFTER_LAST * most.written_ns.unwrap_or(0) as f64)
+    }
+
+    /// Returns the clause on writes after the last batch, which make the main loop longer.
+    pub(super) fn of_written_last(&self) -> String {
+        let of = |ns: i64| if ns == self.written() { "all".into() } else { time(ns as f64) };
+        self.written_last().map_or(String::new(), |ns| format!(", {} of that after the last batch", of(ns)))
     }
 
     fn answer(&self) -> String {
@@ -716,7 +731,9 @@ impl Waits<'_> {
         let who = if self.groups.len() > 1 { self.called(most) } else { self.wording().noun().into() };
         let (stalled, part) = (time(written as f64), share(written, most.trained_ns));
         let others = if self.groups.len() > 1 { " Ranks that wait for it are stalled too." } else { "" };
-        let saves = format!("{who} was stalled for {stalled} ({part}) while its own thread wrote and synced files.");
+        let last = self.of_written_last();
+        let saves =
+            format!("{who} was stalled for {stalled} ({part}) while its own thread wrote and synced files{last}.");
         Some(capital(&saves) + others)
     }
 

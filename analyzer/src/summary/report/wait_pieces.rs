@@ -114,6 +114,8 @@ mod tests {
             waits,
             from: 0,
             to: 1_000_000,
+            last: 1_000_000,
+            written: None,
             works: 50,
             messages: 51,
             own_storage: 0,

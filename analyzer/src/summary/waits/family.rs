@@ -126,6 +126,8 @@ pub struct Family<'a> {
     lasting: BTreeSet<u32>,
     /// Processes killed by a signal, as reported to their parents.
     pub killed: Vec<Killed>,
+    /// `true` if the trace has too many writes: then none are known.
+    pub lacks_puts: bool,
 }
 
 /// A process killed by a signal.
@@ -187,7 +189,7 @@ const UNDER_WAY: usize = 8;
 
 impl<'a> Family<'a> {
     pub fn new(mut timelines: Timelines, processes: &'a [Process]) -> Family<'a> {
-        let ends = ends(&timelines, processes);
+        let (ends, lacks_puts) = (ends(&timelines, processes), timelines.lacks_puts);
         let asked = |(lane, thread): (&LaneId, &ThreadPart)| {
             let asks = thread.peers.iter().filter(|peer| matches!(peer.other, OtherEnd::Accepts(_)));
             asks.map(|peer| (peer.object, *lane)).collect::<Vec<_>>()
@@ -226,6 +228,7 @@ impl<'a> Family<'a> {
             item_readers,
             lasting,
             killed,
+            lacks_puts,
         };
         family.killed = family.killed_of(&collected, &sent);
         family.connected =

@@ -32,6 +32,8 @@ pub struct Thread {
     pub loader_starts: Vec<Interval>,
     pub tasks: Vec<Interval>,
     pub reads: Vec<Interval>,
+    /// When it wrote and synced files.
+    pub puts: Vec<Interval>,
     /// Time in calls on stored files, and the part of it in writes.
     pub stored_ns: i64,
     pub written_ns: i64,
@@ -108,6 +110,7 @@ impl Thread {
         part.steps.sort_by_key(|step| (step.end, step.start));
         part.usage.sort_by_key(|usage| usage.ts);
         part.fetches.sort_by_key(|fetch| fetch.end);
+        unite(&mut part.puts);
         let born = part.first.unwrap_or(0);
         // A step that starts before the previous one ended is truncated at that end.
         let mut at = born;
@@ -146,6 +149,7 @@ impl Thread {
             loader_starts: part.loader_starts,
             tasks: part.tasks,
             reads: part.reads,
+            puts: part.puts,
             stored_ns: part.stored_ns,
             written_ns: part.written_ns,
             files_made: part.made_files.len(),

@@ -166,6 +166,8 @@ pub struct ThreadPart {
     /// Time in calls on stored files, and the part of it in writes.
     pub stored_ns: i64,
     pub written_ns: i64,
+    /// Calls that write and sync files, and the time between them while it saves a file.
+    pub puts: Vec<Interval>,
     /// The first mapping of a data file.
     pub mapped: Option<i64>,
     pub first: Option<i64>,
@@ -208,6 +210,9 @@ pub const STEPS_MAX: usize = 1 << 23;
 /// each other down.
 const STORED_NS: i64 = 50_000;
 const READS_MAX: usize = 1 << 12;
+
+/// Maximum number of writes stored per trace, at 16 bytes each.
+const PUTS_MAX: usize = 1 << 22;
 
 /// Maximum number of files per thread that it made.
 const MADE_MAX: usize = 1 << 16;
@@ -413,6 +418,12 @@ impl TimelinePart {
         *mapped = Some(mapped.map_or(ts, |first| first.min(ts)));
     }
 
+    /// Adds a time in which the thread wrote or synced a file.
+    #[inline(always)]
+    pub fn put(&mut self, interval: Interval) {
+        self.threads[self.at].1.puts.push(interval);
+    }
+
     /// Adds a span in which the thread waits for its next batch. The time inside it and the time outside are divided separately.
     pub fn fetch(&mut self, interval: Interval) {
         self.threads[self.at].1.fetches.push(interval);
@@ -567,6 +578,9 @@ pub fn object_of(name: &str) -> Object {
 pub struct Timelines {
     pub threads: BTreeMap<LaneId, ThreadPart>,
     pub(super) steps: usize,
+    pub(super) puts: usize,
+    /// `true` if the trace has more writes than the limit: then none are known.
+    pub lacks_puts: bool,
     /// `true` if the trace has more steps than the limit: then waits are not explained.
     pub is_cut: bool,
 }
@@ -580,6 +594,11 @@ impl Timelines {
         }
         if self.is_cut {
             return;
+        }
+        self.puts += part.threads.iter().map(|(_, thread)| thread.puts.len()).sum::<usize>();
+        if self.puts > PUTS_MAX {
+            self.lacks_puts = true;
+            self.threads.values_mut().for_each(|thread| thread.puts = Vec::new());
         }
         for (lane, mut piece) in part.threads {
             let thread = self.threads.entry(lane).or_default();
@@ -595,6 +614,9 @@ impl Timelines {
             thread.missing_in.append(&mut piece.missing_in);
             thread.opened.append(&mut piece.opened);
             thread.reads.append(&mut piece.reads);
+            if !self.lacks_puts {
+                thread.puts.append(&mut piece.puts);
+            }
             thread.stored_ns += piece.stored_ns;
             thread.written_ns += piece.written_ns;
             thread.reads.truncate(READS_MAX);

@@ -141,22 +141,27 @@ impl Trainer<'_, '_> {
         let receipts = data().filter(by_reader).map(|wait| (wait.start, wait.end));
         let receipts = receipts.chain(takes.iter().map(|take| (take.start, take.end)));
         let step_max = longest_gap(receipts.filter(|(start, _)| *start >= from));
-        let done = self.done(last);
-        let to = if stops.contains(&last) || in_vain_until == Some(last) {
-            last
-        } else {
-            done.min(last.saturating_add(step_max))
-        };
-        // Batches may have been ready until then.
-        let to = self.hangs_until(&waits, done.max(last.saturating_add(step_max))).unwrap_or(to);
+        let to = if in_vain_until == Some(last) { last } else { self.end(last, step_max, &waits, &stops) };
         if data().next().is_none() && !self.trains(&waits, from, to) {
             return None;
         }
+        // Readers that are stopped before a last save do not delay the training.
+        waits.retain(|wait| stops_are_waits || wait.start < last || !stops.contains(&wait.end));
         let requests = self.add_receipts(&mut waits, &readers);
         let waits = within(waits, from, to.max(last));
         let readers = readers.into_iter().collect();
-        let found = TrainerWaits { waits, works, messages, readers, generations, ..self.trained(false, from, to) };
+        let found =
+            TrainerWaits { waits, works, messages, readers, generations, last, ..self.trained(false, from, to) };
         Some(TrainerWaits { counts_receipts: !requests.is_empty(), requests, ..found })
+    }
+
+    /// Returns the end of the loop whose last batch was received at a timestamp.
+    fn end(&self, last: i64, step_max: i64, waits: &[Wait], stops: &BTreeSet<i64>) -> i64 {
+        // A trainer stops its readers when it has processed the last batch.
+        let done = if stops.contains(&last) { last } else { self.last_step(last, step_max, waits) };
+        // Batches may have been ready until then.
+        let hangs = self.hangs_until(waits, self.done(last).max(last.saturating_add(step_max)));
+        hangs.unwrap_or_else(|| self.with_save(last, done, waits, stops))
     }
 
     /// Returns the start of the training if other readers prepared data before it, such as a pool that converts a data set:
@@ -522,20 +527,6 @@ impl Trainer<'_, '_> {
             let giver = self.family.threads[thread].lane;
             giver.proc != self.lane().proc && readers.contains(&self.reader(giver))
         })
-    }
-
-    /// Returns the time at which the trainer had processed the last batch: it waits for another thread, stops its
-    /// readers, or exits.
-    pub(super) fn done(&self, last: i64) -> i64 {
-        let thread = &self.family.threads[self.thread];
-        let after = thread.steps.iter().zip(&thread.class).filter(|(step, _)| step.start >= last);
-        let ends = |(step, class): &(&Step, &Part)| {
-            let waits = **class == Part::Idle && step.end - step.start >= WAIT_NS;
-            let gives = step.kind == StepKind::Give && step.start - last >= WORK_NS;
-            waits || gives || matches!(step.kind, StepKind::Child | StepKind::Join)
-        };
-        let mut after = after;
-        after.find(ends).map_or(thread.last.max(last), |(step, _)| step.start)
     }
 
     /// Returns a wait for a reader to start or exit.

@@ -1,5 +1,7 @@
 //! Trainers without readers that exchange messages with processes that do the same work, such as ranks made by fork.
 
+use std::collections::BTreeSet;
+
 use super::super::family::Ender;
 use super::super::thread::received_through;
 use super::{STEPS_MIN, Trainer, TrainerWaits, Wait, WaitKind};
@@ -22,6 +24,7 @@ impl Trainer<'_, '_> {
         let ended = ended.into_iter().filter(|wait| is_twin(wait.by) && wait.start >= from && wait.end <= to);
         let waits: Vec<Wait> = ended.map(|wait| self.explain(wait.start, wait.end, WaitKind::Peer, wait.by)).collect();
         let messages = takes.len() as u64;
+        let to = self.with_save(to, to, &waits, &BTreeSet::new());
         (works >= STEPS_MIN).then(|| TrainerWaits { waits, works, messages, ..self.trained(false, from, to) })
     }
 }

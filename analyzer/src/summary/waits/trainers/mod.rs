@@ -8,6 +8,7 @@ mod calls;
 mod collected;
 mod ended;
 mod exchange;
+mod last_step;
 mod outside;
 mod receipts;
 mod roles;
@@ -31,6 +32,7 @@ use crate::filter::Filter;
 use crate::replay::pipeline::Pipeline;
 use crate::summary::time::intervals::Interval;
 use crate::summary::tree::{LaneId, is_shell, is_tool};
+pub use last_step::Written;
 
 /// Object of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -91,6 +93,12 @@ pub struct TrainerWaits {
     /// Its training, from its first wait for data until it has processed the last batch.
     pub from: i64,
     pub to: i64,
+    /// The end of its last receipt of a batch.
+    #[serde(default)]
+    pub last: i64,
+    /// Its own thread while it wrote files during the training; `None` if that is unknown.
+    #[serde(default)]
+    pub written: Option<Written>,
     /// Number of waits for data after which it worked.
     pub works: u64,
     /// Messages that it received, or waited for.
@@ -159,7 +167,8 @@ impl TrainerWaits {
         let waits = self.waits.into_iter().filter_map(part).collect();
         let thread = &family.threads[family.thread_of(self.lane)?];
         let own_storage = thread.composition(from, to).get(Part::Storage);
-        is_inside.then_some(TrainerWaits { waits, from, to, own_storage, ..self })
+        let found = TrainerWaits { waits, from, to, own_storage, ..self };
+        is_inside.then(|| TrainerWaits { written: Written::of(family, &found), ..found })
     }
 
     /// Returns `true` if its makers supply it with data and work ahead of it. Threads of a compressor work on request on
@@ -305,6 +314,7 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
         waits.loaders = exchange.as_ref().map(|exchange| Loaders::of(&family, exchange)).unwrap_or_default();
         waits.outside = outside(&family, waits);
         waits.before = before(&family, waits);
+        waits.written = Written::of(&family, waits);
     }
     if filter.cuts_runs() {
         let limited = trainers.into_iter().filter_map(|waits| waits.within(filter, &family));
@@ -623,6 +633,8 @@ impl<'f, 'a> Trainer<'f, 'a> {
             waits,
             from,
             to,
+            last: to,
+            written: None,
             works,
             messages,
             own_storage,

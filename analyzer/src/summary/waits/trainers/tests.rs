@@ -371,7 +371,7 @@ fn room_in_an_output_queue_is_no_data() {
     let reads = (0..5).map(|i| step(StepKind::Give, PIPE, 40 * i + 5, 40 * i + 5)).collect();
     let found = waits(vec![(TRAINER, own, vec![]), (READER, reads, vec![]), (writer, writes, vec![])]);
     let found = only(&found);
-    assert_eq!((found.ns(WaitKind::Data), found.ns(WaitKind::OwnWork)), (5 * 5 * MS, 4 * 24 * MS));
+    assert_eq!((found.ns(WaitKind::Data), found.ns(WaitKind::OwnWork)), (5 * 5 * MS, 5 * 24 * MS));
 }
 
 #[test]
@@ -445,9 +445,9 @@ fn threads_that_meet_at_a_barrier_compute() {
         let reader = (READER, rounds().map(give).collect(), vec![]);
         waits(vec![(TRAINER, trainer.clone(), vec![]), reader, (BESIDE, beside, vec![]), (OTHER, last.clone(), vec![])])
     };
-    // The last barrier comes after the last batch.
+    // The last barrier is a part of the last step.
     let found = with(rounds().map(|i| woken(80 * i + 50, 80 * i + 70, OTHER)).collect());
-    assert_eq!((only(&found).ns(WaitKind::OwnWork), only(&found).ns(WaitKind::Data)), (150 * MS, 180 * MS));
+    assert_eq!((only(&found).ns(WaitKind::OwnWork), only(&found).ns(WaitKind::Data)), (180 * MS, 180 * MS));
     // A thread that releases the trainer alone may make batches from memory.
     let found = with(Vec::new());
     assert_eq!((only(&found).ns(WaitKind::OwnWork), only(&found).ns(WaitKind::Data)), (0, 360 * MS));
@@ -1226,6 +1226,51 @@ fn the_causes_of_a_relays_waits_are_those_of_the_waits_for_it() {
     assert_eq!((causes.get(Part::Storage), causes.sum()), (100, 100), "{causes:?}");
 }
 
+
+/// Returns the training of a program that writes for 5 ms in its second step, and for 300 ms some time after its last batch.
+fn saved_after(pause: i64) -> TrainerWaits {
+    let mut timelines = Timelines::default();
+    let put = |start: i64, end: i64| Interval { start: start * MS, end: end * MS };
+    let puts = vec![put(72, 77), put(190 + pause, 490 + pause)];
+    let own = ThreadPart { steps: trainer(), puts, first: Some(0), ..ThreadPart::default() };
+    timelines.threads.insert(TRAINER, own);
+    timelines.threads.insert(READER, ThreadPart { steps: reader(30), first: Some(0), ..ThreadPart::default() });
+    let process = |pid, ppid| Process { pid, ppid, ..Process::default() };
+    only(&explained(timelines, &[process(1, None), process(2, Some(1))])).clone()
+}
+
+#[test]
+fn a_save_directly_after_the_last_batch_is_a_part_of_the_last_step() {
+    let found = saved_after(10);
+    assert_eq!((found.last / MS, found.to / MS), (190, 500));
+    assert_eq!(found.written, Some(Written { ns: 305 * MS, after_last_ns: 300 * MS }));
+    // Something else came between the training and this save.
+    let found = saved_after(400);
+    assert_eq!(found.to / MS, 190);
+    assert_eq!(found.written, Some(Written { ns: 5 * MS, after_last_ns: 0 }));
+}
+
+#[test]
+fn a_wait_for_its_own_thread_in_the_last_step_does_not_end_the_loop() {
+    let mut timelines = Timelines::default();
+    let saver = beside(9);
+    let steps = vec![step(StepKind::Take, PIPE, 0, 30), woken(45, 70, saver), woken(200, 230, saver)];
+    timelines.threads.insert(TRAINER, ThreadPart { steps, first: Some(0), ..ThreadPart::default() });
+    timelines.threads.insert(saver, ThreadPart { first: Some(0), ..ThreadPart::default() });
+    let processes = [Process { pid: 1, ..Process::default() }];
+    let family = Family::new(timelines, &processes);
+    let thread = family.thread_of(TRAINER).unwrap();
+    let wait = |kind| {
+        let (acts, parts) = (Vec::new(), Parts::of(Part::Storage, 25 * MS));
+        Wait { start: 45 * MS, end: 70 * MS, kind, maker: Some(saver), limiter: None, depth: 0, acts, parts }
+    };
+    let end = |step_max: i64, kind| {
+        Trainer::new(&family, thread).last_step(30 * MS, step_max.saturating_mul(MS), &[wait(kind)]) / MS
+    };
+    assert_eq!([end(60, WaitKind::OwnWork), end(180, WaitKind::OwnWork)], [90, 200]);
+    // No step was that long, no step is known, and a wait for the next batch.
+    assert_eq!([end(30, WaitKind::OwnWork), end(i64::MAX, WaitKind::OwnWork), end(60, WaitKind::Data)], [45, 45, 45]);
+}
 /// Returns the waits of two siblings that each read their data in a thread, and send each other a message per step: the first
 /// one has to wait for 50 ms until the other one takes its message, and gets `bytes` back.
 fn siblings(bytes: i64) -> (i64, i64) {
@@ -1285,4 +1330,52 @@ fn a_thread_that_works_on_what_another_one_reads_makes_data() {
     assert!(is_read(160, 0, Part::Storage));
     // It computes, or writes a checkpoint.
     assert!(!is_read(160, 0, Part::Cpu) && !is_read(160, 160, Part::Storage));
+}
+
+#[test]
+fn batches_that_another_thread_collects_keep_the_loop_going() {
+    let computes = beside(9);
+    let mut own: Vec<Step> = (0..3).map(|i| woken(12 * i, 12 * i + 10, computes)).collect();
+    own.push(woken(40, 70, RELAY));
+    own.extend((2..12).map(|i| step(StepKind::Sleep, Object::default(), 40 * i, 40 * i + 35)));
+    let take = |i: i64| step(StepKind::Take, PIPE, 40 * i + 60, 40 * i + 69);
+    let give = |i: i64| Step { storage: 8 * MS, ..step(StepKind::Give, PIPE, 40 * i + 69, 40 * i + 69) };
+    let (relay, reader) = ((0..10).map(take).collect(), (0..10).map(give).collect());
+    let found = waits(vec![
+        (TRAINER, own, vec![]),
+        (RELAY, relay, vec![]),
+        (READER, reader, vec![]),
+        (computes, vec![], vec![]),
+    ]);
+    let found = only(&found);
+    assert!(found.to > 400 * MS, "{found:?}");
+}
+
+/// Returns the waits of a program that runs uname, and whose threads then end one wait each, as those of a pool do.
+fn after_uname(waits: i64) -> Waits {
+    const OUTPUT: Object = Object { id: 8, network: false };
+    let uname = LaneId { proc: 1, tid: STARTED_LATER };
+    let mut own = vec![step(StepKind::Take, OUTPUT, 0, 10)];
+    let mut timelines = Timelines::default();
+    for i in 0..waits {
+        let (pool, at) = (beside(10 + i as i32), 3_000 + 40 * i);
+        own.push(woken(at, at + 30, pool));
+        let read = Step { storage: 25 * MS, ..step(StepKind::Edge, Object::default(), at + 29, at + 29) };
+        let part = ThreadPart { steps: vec![read], stored_ns: 25 * MS, first: Some(0), ..ThreadPart::default() };
+        timelines.threads.insert(pool, part);
+    }
+    timelines.threads.insert(TRAINER, ThreadPart { steps: own, first: Some(0), ..ThreadPart::default() });
+    let steps = vec![step(StepKind::Give, OUTPUT, 10, 10)];
+    timelines.threads.insert(uname, ThreadPart { steps, first: Some(0), ..ThreadPart::default() });
+    let process = |pid, ppid, program: &str| Process { pid, ppid, program: Some(program.into()), ..Process::default() };
+    explained(timelines, &[process(1, None, "python3"), process(STARTED_LATER, Some(1), "uname")])
+}
+
+#[test]
+fn a_program_that_is_run_once_does_not_begin_the_training() {
+    let found = after_uname(8);
+    let trainer = only(&found);
+    assert_eq!((trainer.from / MS, trainer.works, trainer.ns(WaitKind::Data) / MS), (3_000, 7, 240));
+    // Threads of a library that starts do as much.
+    assert!(after_uname(3).trainers.is_empty());
 }
