@@ -101,6 +101,7 @@ impl Trainer<'_, '_> {
         let ended = self.ended_waits(|a, b| is_own(a) == is_own(b));
         let mut readers = self.readers(&ended, &own);
         let (mut waits, stops) = self.explained(&ended, &own, &readers);
+        self.set_brief_programs_apart(&mut waits);
         let locked = self.locked(&waits, &readers);
         let sends = self.blocked_sends(&waits, &readers);
         waits.extend(locked.into_iter().chain(sends));
@@ -125,6 +126,7 @@ impl Trainer<'_, '_> {
             return None;
         }
         let messages = messages as u64;
+        let collected = self.with_collected(&readers, data());
         // A program that sends a single ready message makes no batches.
         let is_reader = |lane: LaneId| readers.contains(&self.reader(lane));
         // A reader may get its data from another program.
@@ -134,11 +136,10 @@ impl Trainer<'_, '_> {
         let prepared = self.prepared_until(&data().collect::<Vec<_>>());
         let from = prepared.or_else(|| self.ready_until(data(), &takes, readers.len())).unwrap_or(from);
         let ends = data().filter(by_reader).map(|wait| wait.end).filter(|end| stops_are_waits || !stops.contains(end));
-        let last = ends.chain(takes.iter().map(|take| take.end)).chain(self.last_passed_on(&readers)).max()?;
-        let works =
-            data().zip(data().skip(1)).filter(|(wait, next)| self.computes(wait.end, next.start)).count() as u64;
-        // A trainer stops its readers when it has processed the last batch.
-        let receipts = data().filter(by_reader).map(|wait| (wait.start, wait.end));
+        let last = ends.chain(takes.iter().map(|take| take.end)).chain(self.last_passed_on(&collected)).max()?;
+        let works = self.works_between(data());
+        let is_receipt = |wait: &&Wait| stops_are_waits || !stops.contains(&wait.end);
+        let receipts = data().filter(by_reader).filter(is_receipt).map(|wait| (wait.start, wait.end));
         let receipts = receipts.chain(takes.iter().map(|take| (take.start, take.end)));
         let step_max = longest_gap(receipts.filter(|(start, _)| *start >= from));
         let to = if in_vain_until == Some(last) { last } else { self.end(last, step_max, &waits, &stops) };
@@ -162,6 +163,29 @@ impl Trainer<'_, '_> {
         // Batches may have been ready until then.
         let hangs = self.hangs_until(waits, self.done(last).max(last.saturating_add(step_max)));
         hangs.unwrap_or_else(|| self.with_save(last, done, waits, stops))
+    }
+
+    /// Returns the number of waits after which it works before the next one.
+    fn works_between<'w>(&self, mut data: impl Iterator<Item = &'w Wait>) -> u64 {
+        let mut last = data.next().map(|wait| wait.end);
+        data.filter(|wait| last.replace(wait.end).is_some_and(|end| self.computes(end, wait.start))).count() as u64
+    }
+
+    /// Counts waits for programs that the trainer ran once or twice before its first batch, such as uname, as its own work: they
+    /// make no batches.
+    fn set_brief_programs_apart(&self, waits: &mut [Wait]) {
+        let own = self.lane().proc;
+        let program = |wait: &Wait| {
+            let proc = wait.maker.map(|maker| maker.proc).filter(|_| wait.kind == WaitKind::Data)?;
+            self.family.processes[proc as usize].program.clone().filter(|_| self.family.is_program_of(proc, own))
+        };
+        let mut ended: BTreeMap<String, usize> = BTreeMap::new();
+        waits.iter().filter_map(program).for_each(|name| *ended.entry(name).or_default() += 1);
+        let is_brief = |wait: &Wait| program(wait).is_some_and(|name| ended[&name] < WAITS_MIN);
+        let others = waits.iter().filter(|wait| wait.kind == WaitKind::Data && !is_brief(wait));
+        let Some(first) = others.map(|wait| wait.start).min() else { return };
+        let before = waits.iter_mut().filter(|wait| wait.end <= first && is_brief(wait));
+        before.for_each(|wait| wait.kind = WaitKind::OwnWork);
     }
 
     /// Returns the start of the training if other readers prepared data before it, such as a pool that converts a data set:
@@ -506,11 +530,42 @@ impl Trainer<'_, '_> {
             false => self.is_from(readers, object),
         };
         let from_readers = received_through(family.threads[self.thread].takes(), is_from_reader);
+        let from_readers: Vec<&Step> = from_readers.collect();
+        let brief = if readers.is_empty() { self.sent_by_brief_programs(&from_readers) } else { BTreeSet::new() };
+        let from_readers = from_readers.iter().filter(|step| !brief.contains(&step.object.id));
         let messages = from_readers.map(|step| Interval { start: step.start, end: step.end });
         let beside = readers.iter().filter(|reader| reader.proc == lane.proc);
         let threads = beside.filter_map(|reader| family.thread_of(*reader));
         let made_room = threads.flat_map(|thread| self.made_room(thread));
         messages.chain(made_room.map(|at| Interval { start: at, end: at })).collect()
+    }
+
+    /// Returns the objects of the messages of programs that the trainer ran once or twice, such as uname: they send no batches.
+    fn sent_by_brief_programs(&self, messages: &[&Step]) -> BTreeSet<u64> {
+        let (family, own) = (self.family, self.lane().proc);
+        let program = |object: u64| {
+            let procs = family.givers(object).into_iter().map(|giver| family.threads[giver].lane.proc);
+            let mut programs = procs.filter(|proc| family.is_program_of(*proc, own));
+            programs.next().and_then(|proc| family.processes[proc as usize].program.as_deref())
+        };
+        let objects: BTreeSet<u64> = messages.iter().map(|step| step.object.id).collect();
+        let named: BTreeMap<u64, &str> =
+            objects.into_iter().filter_map(|object| Some((object, program(object)?))).collect();
+        let mut sent: BTreeMap<&str, usize> = BTreeMap::new();
+        let names = messages.iter().filter_map(|step| named.get(&step.object.id));
+        names.for_each(|name| *sent.entry(*name).or_default() += 1);
+        named.into_iter().filter(|(_, name)| sent[name] < WAITS_MIN).map(|(object, _)| object).collect()
+    }
+
+    /// Returns readers with the processes whose messages another thread collects, if some of the same program made a batch.
+    fn with_collected<'w>(&self, readers: &BTreeSet<LaneId>, data: impl Iterator<Item = &'w Wait>) -> BTreeSet<LaneId> {
+        let collected = self.collected_beside();
+        let program = |proc: u32| self.family.processes[proc as usize].program.as_deref();
+        let makers = data.filter_map(|wait| wait.maker).map(|maker| maker.proc);
+        let programs: BTreeSet<Option<&str>> = makers.filter(|maker| collected.contains(maker)).map(program).collect();
+        let alike = collected.iter().filter(|proc| programs.contains(&program(**proc)));
+        let lanes = alike.map(|proc| LaneId { proc: *proc, tid: 0 });
+        readers.iter().copied().chain(lanes.map(|lane| self.reader(lane))).collect()
     }
 
     /// Returns when another thread of the trainer's process last received a message of a reader in another process: it passes

@@ -184,6 +184,15 @@ impl TrainerWaits {
         self.works < STEPS_MIN && ONLY_WAITS * (self.to - self.from - waited) < self.to - self.from
     }
 
+    /// Returns `true` if nothing shows that it takes batches: threads of its process ended a few waits, as those of a library do when
+    /// it starts.
+    fn is_unsure(&self) -> bool {
+        let data = || self.waits.iter().filter(|wait| wait.kind == WaitKind::Data);
+        let is_own = |wait: &Wait| wait.maker.is_none_or(|maker| maker.proc == self.lane.proc) && !wait.acts.is_empty();
+        let few = self.works < STEPS_MIN && self.messages <= data().count() as u64;
+        self.readers.is_empty() && few && data().all(is_own)
+    }
+
     /// Returns `true` if it took many batches of readers and never waited for one.
     pub fn finds_data_ready(&self) -> bool {
         let waits_for_data = self.waits.iter().any(|wait| wait.kind == WaitKind::Data);
@@ -459,7 +468,11 @@ fn by_calls(family: &Family) -> Vec<TrainerWaits> {
         let is_first = family.thread_of(waits.lane).is_some_and(|thread| family.threads[thread].is_first);
         !is_first && waits.only_waits()
     };
-    without_makers(family, found).into_iter().filter(|waits| !only_collects(waits)).collect()
+    let is_unsure = |waits: &TrainerWaits| {
+        let thread = family.thread_of(waits.lane).filter(|_| waits.is_unsure());
+        thread.is_some_and(|thread| family.takers_from_below(thread).is_empty())
+    };
+    without_makers(family, found).into_iter().filter(|waits| !only_collects(waits) && !is_unsure(waits)).collect()
 }
 
 /// Returns `true` if a thread takes batches and passes them on to the first thread of its process: most of its waits end when

@@ -397,7 +397,10 @@ impl Trainer<'_, '_> {
             let wakes = woken.get(lane).copied().unwrap_or(0);
             ended.get(lane).is_some_and(|[all, owns]| 2 * owns >= *all.max(&wakes))
         };
-        let made = ended.iter().filter(|(_, [all, _])| *all >= WAITS_MIN).map(|(lane, _)| *lane);
+        let collected = self.collected_beside();
+        let is_collected = |lane: &LaneId| collected.contains(&lane.proc) && self.is_fork_of_trainer(lane.proc);
+        let is_maker = |lane: &LaneId, all: usize| all >= WAITS_MIN || all > 0 && is_collected(lane);
+        let made = ended.iter().filter(|(lane, [all, _])| is_maker(lane, *all)).map(|(lane, _)| *lane);
         let relay = self.relay.map(|thread| self.family.threads[thread].lane);
         let others = self.hand_to_trainer().into_iter().chain(woken.keys().copied()).chain(relay);
         let all: BTreeSet<LaneId> = made.chain(others).collect();
@@ -447,6 +450,26 @@ impl Trainer<'_, '_> {
             || self.family.threads[self.thread].steps.iter().filter(|step| step.kind == StepKind::Sleep).count();
         let may_look = !is_python && !woken.is_empty() && 2 * sleeps() > 3 * woken.values().sum::<usize>();
         if may_look { BTreeMap::new() } else { woken }
+    }
+
+    /// Returns `true` if a process is a fork of the trainer, or Python's multiprocessing started it.
+    fn is_fork_of_trainer(&self, proc: u32) -> bool {
+        let command = |proc: u32| self.family.processes[proc as usize].command.as_deref();
+        self.family.is_spawned(proc) || command(proc) == command(self.lane().proc)
+    }
+
+    /// Returns the processes below the trainer whose messages other threads of its process take repeatedly: the trainer finds most
+    /// of these batches ready.
+    pub(super) fn collected_beside(&self) -> BTreeSet<u32> {
+        let own = self.lane().proc;
+        let beside = self.family.threads_of(own).filter(|&thread| thread != self.thread);
+        let mut taken: BTreeMap<u64, usize> = BTreeMap::new();
+        let takes = beside.flat_map(|thread| self.family.threads[thread].takes());
+        takes.for_each(|step| *taken.entry(step.object.id).or_default() += 1);
+        let often = taken.into_iter().filter(|(_, count)| *count >= WAITS_MIN);
+        let givers = often.flat_map(|(object, _)| self.family.givers(object));
+        let procs = givers.map(|thread| self.family.threads[thread].lane.proc);
+        procs.filter(|proc| self.family.is_below(*proc, own)).collect()
     }
 
     /// Returns a process below the trainer that receives its messages and sends none.

@@ -1226,7 +1226,6 @@ fn the_causes_of_a_relays_waits_are_those_of_the_waits_for_it() {
     assert_eq!((causes.get(Part::Storage), causes.sum()), (100, 100), "{causes:?}");
 }
 
-
 /// Returns the training of a program that writes for 5 ms in its second step, and for 300 ms some time after its last batch.
 fn saved_after(pause: i64) -> TrainerWaits {
     let mut timelines = Timelines::default();
@@ -1271,6 +1270,7 @@ fn a_wait_for_its_own_thread_in_the_last_step_does_not_end_the_loop() {
     // No step was that long, no step is known, and a wait for the next batch.
     assert_eq!([end(30, WaitKind::OwnWork), end(i64::MAX, WaitKind::OwnWork), end(60, WaitKind::Data)], [45, 45, 45]);
 }
+
 /// Returns the waits of two siblings that each read their data in a thread, and send each other a message per step: the first
 /// one has to wait for 50 ms until the other one takes its message, and gets `bytes` back.
 fn siblings(bytes: i64) -> (i64, i64) {
