@@ -1272,7 +1272,7 @@ fn headline_names_bottleneck_evidence_and_next_step() {
             // If two causes are large, the other one has a step, too.
             assert!(before.is_empty() || before.ends_with("; then "), "{name}: {next}");
             assert!(
-                rest.is_empty() || rest.starts_with("; start with ") || rest.starts_with("; then "),
+                rest.is_empty() || rest.starts_with("; this concerns ") || rest.starts_with("; then "),
                 "{name}: {next}"
             );
             assert_eq!(finding["state"], "fired", "{name}");
@@ -1306,6 +1306,10 @@ fn confidence_falls_with_each_gap_of_the_trace() {
     assert_eq!((level, reason.as_str()), (Level::High, "measured by spans; the cause of 100 % of the wait is known"));
     let untraced = |program: &str| UntracedProgram { program: program.into(), reason: "static".into(), times: 1 };
     let inferred = |summary: &mut Summary| summary.training[0].inferred = true;
+    let of_long = |summary: &mut Summary| {
+        inferred(summary);
+        summary.training[0].trained_ns *= 4;
+    };
     let without_cpu = |summary: &mut Summary| {
         summary.training[0].inferred = true;
         summary.training[0].own_no_cpu_ns = Some(summary.training[0].trained_ns / 5);
@@ -1342,7 +1346,7 @@ fn confidence_falls_with_each_gap_of_the_trace() {
             "/opt/server could not be traced",
         ),
         // The limit of inferred waits is reported next to the facts that lower the confidence further.
-        (Box::new(without_cpu), Level::Low, "; work on data in the training thread is not counted"),
+        (Box::new(of_long), Level::Medium, "; work on data in the training thread is not counted"),
         (
             Box::new(without_cpu),
             Level::Low,

@@ -197,7 +197,7 @@ mod tests {
             "(small-reads.fixed)",
             "(all.worth)",
             "(all.calls)",
-            "Verify: record again",
+            "Verify: dlio trace -o after",
             "Change: ",
             "FINDINGS.md",
         ] {

@@ -1,6 +1,7 @@
 //! Context in which rules are judged: the report, the limits, and quantities that several rules need.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use super::limits::{ALL, Limits};
 use crate::summary::figures::units::{many, time};
@@ -335,17 +336,22 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Aggregates several functions.
-fn gathered(mut found: Vec<&Function>) -> Calls {
-    found.sort_by_key(|function| Reverse(function.time_ns));
-    let row = |function: &&Function| {
-        let Function { name, count, time_ns, .. } = function;
+/// Aggregates several functions. A function whose calls concern files and other descriptors has one row.
+fn gathered(found: Vec<&Function>) -> Calls {
+    let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for function in found {
+        let sum = sums.entry(&function.name).or_default();
+        *sum = (sum.0 + function.count, sum.1 + function.time_ns);
+    }
+    let mut rows: Vec<_> = sums.into_iter().collect();
+    rows.sort_by_key(|(_, (_, time_ns))| Reverse(*time_ns));
+    let row = |(name, (count, time_ns)): &(&str, (u64, u64))| {
         format!("{name}: {}, {} summed over threads", many(*count, "call", "calls"), time(*time_ns as f64))
     };
     Calls {
-        count: found.iter().map(|function| function.count).sum(),
-        time_ns: found.iter().map(|function| function.time_ns as f64).sum(),
-        rows: found.iter().take(EVIDENCE_MAX).map(row).collect(),
+        count: rows.iter().map(|(_, (count, _))| count).sum(),
+        time_ns: rows.iter().map(|(_, (_, time_ns))| *time_ns as f64).sum(),
+        rows: rows.iter().take(EVIDENCE_MAX).map(row).collect(),
     }
 }
 

@@ -500,6 +500,9 @@ fn not_started(program: &OsString, error: &std::io::Error) -> i32 {
         std::io::ErrorKind::NotFound => {
             "check the command after --: there is no such program, or its interpreter is missing"
         }
+        std::io::ErrorKind::PermissionDenied if Path::new(program).is_dir() => {
+            "it is a directory: check the command after --"
+        }
         std::io::ErrorKind::PermissionDenied => "make it executable (chmod +x), or put its interpreter in front of it",
         _ => "check the command after --",
     };

@@ -56,6 +56,9 @@ impl std::fmt::Display for Destination {
                     path.display()
                 )
             }
+            Destination::Exists(path) if path.is_dir() => {
+                write!(f, "cannot write {}: it is a directory; choose another path", path.display())
+            }
             Destination::Exists(path) => {
                 write!(f, "cannot write {}: it exists; --force replaces it", path.display())
             }

@@ -12,20 +12,15 @@ const NAMES_MAX: usize = 120;
 /// The end of a command that compares a run with a later one.
 const COMPARES: &str = " --compare after";
 
-/// What to do before such a command.
-const BEFORE: &str = "record again with -o after, then";
+/// The command before it, which records the later run.
+const RECORDS: &str = "dlio trace -o after -- COMMAND";
 
-/// Appends how to verify a change: the command, and what to do before it. A command that does not fit into the line has one of its own, of any length: it can be copied.
+/// Appends the commands that verify a change, each on a line of its own of any length: they can be copied.
 pub fn append_verified(first: &str, command: &str, (indent, width): (usize, usize), out: &mut String) {
     if !command.ends_with(COMPARES) {
         return hung(first, command, (indent, width), out);
     }
-    let whole = format!("{BEFORE} {command}");
-    if first.chars().count() + whole.chars().count() <= width {
-        return hung(first, &whole, (indent, width), out);
-    }
-    hung(first, BEFORE, (indent, width), out);
-    let _ = writeln!(out, "{}{command}", " ".repeat(indent));
+    let _ = writeln!(out, "{first}{RECORDS}\n{}{command}", " ".repeat(indent));
 }
 
 /// Returns traces as words of a command, unless they are too many for a text.

@@ -6,7 +6,7 @@
 //! of the wait is unexplained, a GPU may hide it, or the trace does not show whether anything trains or waits for data.
 
 use super::Summary;
-use super::headline::{Bottleneck, Certainty, Headline, Level, decisive};
+use super::headline::{Bottleneck, Certainty, Headline, Level, decisive, is_in_own_calls};
 use super::no_cpu::reader_cpus;
 use super::own_reads::doubt;
 use super::subject::FREE;
@@ -43,9 +43,8 @@ const LONG_SHORTAGE: f64 = 0.15;
 /// Waits of this share outweigh all work that calls do not show.
 const MOST: f64 = 0.5;
 
-/// The number of facts in the reason, in addition to the first one.
-const LOWERING: usize = 2;
-const POSITIVE: usize = 1;
+/// The largest number of facts in the reason.
+const REASONS: usize = 3;
 
 /// Returns the level and its reason; `None` if there is nothing to judge.
 pub fn confidence(summary: &Summary, headline: &Headline) -> Option<(Level, String)> {
@@ -65,12 +64,9 @@ pub fn confidence(summary: &Summary, headline: &Headline) -> Option<(Level, Stri
     };
     facts.extend(gaps(summary));
     let level = facts.iter().map(|fact| fact.0).min()?;
-    // Facts that lower the level explain it; the first one is how waits were found.
-    let (first, rest) = facts.split_first()?;
-    let lowering = rest.iter().filter(|fact| fact.0 == level && level < Level::High);
-    let positive = rest.iter().filter(|fact| fact.0 == Level::High && level > Level::Low);
-    let others: Vec<&Fact> = lowering.take(LOWERING).chain(positive.take(POSITIVE)).take(LOWERING).collect();
-    let reasons: Vec<&str> = [first].into_iter().chain(others).map(|fact| fact.1.as_str()).collect();
+    // Facts that permit a higher level do not explain this one.
+    let reasons = facts.iter().filter(|fact| fact.0 == level).map(|fact| fact.1.as_str());
+    let reasons: Vec<&str> = reasons.take(REASONS).collect();
     Some((level, reasons.join("; ")))
 }
 
@@ -91,11 +87,7 @@ fn of_training(summary: &Summary, headline: &Headline, waits: &Waits) -> Vec<Fac
         facts.push(explained(waits));
         facts.extend(foreign_load(summary, headline, waits));
     }
-    if let Some(Fact(level, text)) = own_work(headline, waits) {
-        // It limits how waits were found, whatever else does.
-        let Fact(found, basis) = &mut facts[0];
-        (*found, *basis) = ((*found).min(level), format!("{basis}; {text}"));
-    }
+    facts.extend(own_work(headline, waits));
     facts.extend(own_shortage(headline, waits));
     let (trained, run) = (waits.trained as f64 / waits.groups.len() as f64, summary.time.total_ns as f64);
     if trained < SHORT_NS {
@@ -125,8 +117,7 @@ fn unexplained_end(summary: &Summary, waits: &Waits) -> Option<i64> {
 /// Returns how waits were found.
 fn basis(summary: &Summary, headline: &Headline, waits: &Waits) -> Fact {
     let replayed = summary.what_if.as_ref().is_some_and(|replay| replay.refused.is_none());
-    let is_own =
-        matches!(headline.bottleneck, Bottleneck::CheckpointBound | Bottleneck::WriteBound | Bottleneck::OwnReads);
+    let is_own = is_in_own_calls(headline.bottleneck);
     match waits.groups.iter().any(|group| group.inferred) {
         _ if is_own => Fact(
             Level::High,
@@ -139,9 +130,12 @@ fn basis(summary: &Summary, headline: &Headline, waits: &Waits) -> Fact {
             Fact(Level::High, "inferred from calls and confirmed by a replay of the batches".into())
         }
         true if headline.bottleneck.is_wait_for_data() => {
-            Fact(Level::Medium, "inferred from calls, not confirmed by a replay of the batches".into())
+            let is_unlike = summary.what_if.as_ref().is_some_and(|replay| replay.replayed_ns.is_some());
+            let why =
+                if is_unlike { "a replay did not reproduce the batches" } else { "the batches could not be replayed" };
+            Fact(Level::Medium, format!("inferred from calls; {why}"))
         }
-        true => Fact(Level::Medium, "inferred from calls, not measured by spans".into()),
+        true => Fact(Level::Medium, "inferred from calls; spans would measure it".into()),
     }
 }
 
@@ -152,8 +146,8 @@ fn own_work(headline: &Headline, waits: &Waits) -> Option<Fact> {
     let is_partial =
         headline.certainty == Certainty::Inferred && is_of_readers && !is_whole && !waits.read_themselves();
     let is_most = headline.bottleneck != Bottleneck::NotDataBound && waits.lost() >= MOST;
-    let level = if is_most { Level::High } else { Level::Medium };
-    is_partial.then(|| Fact(level, format!("work on data in {} is not counted", waits.wording().thread())))
+    (is_partial && !is_most)
+        .then(|| Fact(Level::Medium, format!("work on data in {} is not counted", waits.wording().thread())))
 }
 
 /// Returns the time in which the training thread itself had no CPU: if calls show the waits, it is not counted when a loader

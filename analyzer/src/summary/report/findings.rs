@@ -102,6 +102,7 @@ impl Unit {
             Unit::Share if value < 0.1 => format!("{:.1} %", 100.0 * value),
             Unit::Share if value < 10.0 => format!("{:.0} %", 100.0 * value),
             Unit::Share => format!("{value:.0} times"),
+            Unit::Ratio if value >= 100.0 => grouped(value.round() as u64),
             Unit::Ratio => format!("{value:.2}"),
             Unit::Count => grouped(value.max(0.0).round() as u64),
             Unit::Bytes => bytes(value),

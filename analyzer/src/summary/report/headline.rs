@@ -14,7 +14,7 @@ use super::findings::Unit;
 use super::gpu::Gpus;
 use super::layout::{hung, wrapped};
 use super::named_pipe::source;
-use super::no_cpu::Shortage;
+use super::no_cpu::{Shortage, quota_text};
 use super::own_reads::{
     OwnReads, doubt, faulted, may_train, own_faults, own_reads, read_from_cache, served, served_to_readers, slept,
 };
@@ -35,8 +35,9 @@ const MOST: f64 = 0.5;
 /// If one thread ended this share of the waits, the others are ignored.
 const ALL: f64 = 0.95;
 
-/// The second largest cause is named if it takes this share of the wait.
+/// The second largest cause is a main cause if it takes this share of the wait, and is named if it takes the other one.
 const SECOND: f64 = 0.25;
+const NAMED: f64 = 0.1;
 
 /// Waits for the GPU are mentioned if they take this share of the training.
 const SYNCED: f64 = 0.02;
@@ -486,10 +487,19 @@ fn with_share(bottleneck: Bottleneck, title: &str, part: f64, waits: &Waits, (lo
             "{partly}{title}: {limit}{} of {} {lost} ({})",
             Unit::Share.text(part),
             waits.wording().noun(),
-            if by_calls { "inferred from calls" } else { certainty_text(waits) }
+            match certainty {
+                Certainty::Inferred if is_in_own_calls(bottleneck) => "measured by calls",
+                Certainty::Inferred if by_calls => "inferred from calls",
+                _ => certainty_text(waits),
+            }
         ),
         ..Headline::new(bottleneck, why)
     }
+}
+
+/// Returns `true` if calls of the training thread itself take the time.
+pub(super) fn is_in_own_calls(bottleneck: Bottleneck) -> bool {
+    matches!(bottleneck, Bottleneck::CheckpointBound | Bottleneck::WriteBound | Bottleneck::OwnReads)
 }
 
 fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline {
@@ -557,7 +567,11 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
 fn writing(waits: &Waits, bottleneck: Bottleneck, thread: &str, trained: &str) -> String {
     // Without spans, only calls show a checkpoint.
     let is_lower = bottleneck == Bottleneck::CheckpointBound && waits.lacks_checkpoint_spans();
-    let rest = if is_lower { " Work on checkpoints before their files are opened is not included." } else { "" };
+    let rest = if is_lower {
+        " Work before their files are opened (copies from the GPU, pickling) is not included."
+    } else {
+        ""
+    };
     let (written, last) = (time(waits.written() as f64), waits.of_written_last());
     format!("{thread} spent {written} of {trained} writing and syncing files{last}.{rest}")
 }
@@ -724,12 +738,16 @@ fn of_data(summary: &Summary, waits: &Waits, part: f64) -> Headline {
     };
     let each = if waits.groups.len() > 1 { " on average" } else { "" };
     let mut why = format!(
-        "{} spent {} of {}{each} waiting for {}; {detail}",
+        "{} spent {} of {}{each} waiting for {}{}; {detail}",
         waits.who(),
         waits.mean(waits.waited),
         waits.mean(waits.trained),
         waits.wording().items(),
+        waits.from_readers(),
     );
+    if let (Bottleneck::CpuLimited, Some(Shortage::Quota(quota))) = (bottleneck, &waits.shortage) {
+        why += &format!("; {}", quota_text(quota).replacen("The", "the", 1));
+    }
     let startup = waits.groups.iter().filter_map(|group| group.startup_ns).max().unwrap_or(0);
     if bottleneck == Bottleneck::StartupBound && startup > waits.trained / waits.groups.len() as i64 {
         why += &format!("; another {} passed before {} started", time(startup as f64), waits.wording().noun());
@@ -793,6 +811,10 @@ fn of_known_causes(causes: &Parts, maker: Maker) -> (Bottleneck, String) {
             let bottleneck = if part(first.1) < MOST { Bottleneck::DataBoundMixed } else { first.0 };
             let ((name, share), (other, rest)) = (named(first), named(second));
             (bottleneck, format!("main causes of that wait: {name} ({share}) and {other} ({rest})"))
+        }
+        [first, second, ..] if part(second.1) >= NAMED => {
+            let ((name, share), (other, rest)) = (named(first), named(second));
+            (first.0, format!("main cause of that wait: {name} ({share}), then {other} ({rest})"))
         }
         [first, ..] => {
             let (name, share) = named(first);

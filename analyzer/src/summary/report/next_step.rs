@@ -143,7 +143,7 @@ impl Headline {
     /// Adds what the next step concerns.
     fn look_at(&mut self, target: Option<String>) {
         if let (Some(next), Some(target)) = (&mut self.next, target) {
-            *next += &format!("; start with {target}");
+            *next += &format!("; this concerns {target}");
         }
     }
 
@@ -429,7 +429,7 @@ fn slow_rank(summary: &Summary) -> Option<String> {
     let waits = training_waits(summary)?;
     let rank = waits.called(waits.groups.first()?);
     Some(format!(
-        "profile {rank} (py-spy, perf): it may have more or larger samples, compute longer, or evaluate or save alone; \
+        "profile {rank} in the next run (py-spy, perf): it may have more or larger samples, compute longer, or evaluate or save alone; \
          --view shows when the others wait for it"
     ))
 }

@@ -627,15 +627,16 @@ impl Waits<'_> {
     pub(super) fn waiting_ranks(&self) -> Option<String> {
         let one = self.groups.first()?;
         let culprit = self.called(one);
-        let part = |group: &&RankGroup| waited_for(group, one) as f64 / group.trained_ns.max(1) as f64;
-        let mut parts: Vec<f64> = self.victims.iter().map(part).collect();
-        parts.sort_by(f64::total_cmp);
-        let [least, most] = [parts.first(), parts.last()].map(|part| part.map(|part| Unit::Share.text(*part)));
-        let (least, most) = (least?, most?);
+        let waited = |group: &&&RankGroup| waited_for(group, one);
+        let shortest = self.victims.iter().min_by_key(waited)?;
+        let text = |group: &RankGroup| {
+            let (ns, trained) = (waited_for(group, one), group.trained_ns);
+            format!("{} of {} ({})", time(ns as f64), time(trained as f64), share(ns, trained))
+        };
         Some(match self.victims.as_slice() {
-            [victim] => format!("{} waited at least {most} of its time for {culprit}", self.called(victim)),
+            [victim] => format!("{} waited at least {} for {culprit}", self.called(victim), text(victim)),
             others => {
-                format!("{} other ranks waited at least {least} to {most} of their time for {culprit}", others.len())
+                format!("each of {} other ranks waited at least {} for {culprit}", others.len(), text(shortest))
             }
         })
     }
@@ -741,6 +742,17 @@ impl Waits<'_> {
         let name = group.rank.map_or_else(|| format!("process {}", group.pid), |rank| format!("rank {rank}"));
         let mut all = self.groups.iter().chain(&self.victims).chain(&self.unrelated);
         if all.any(|other| other.host != group.host) { format!("{name} on {}", group.host) } else { name }
+    }
+
+    /// Returns the number of readers of a single trainer at the same time, as the end of a clause.
+    pub(super) fn from_readers(&self) -> String {
+        let [group] = self.groups.as_slice() else { return String::new() };
+        let at_once =
+            |at: i64| group.readers.iter().filter(|it| (it.first_ts..=it.last_ts).contains(&at)).count() as u64;
+        match group.readers.iter().map(|reader| at_once(reader.first_ts)).max() {
+            Some(number) if !self.read_themselves() => format!(" from {}", many(number, "reader", "readers")),
+            _ => String::new(),
+        }
     }
 
     fn readers(&self) -> String {
