@@ -125,7 +125,8 @@ impl Headline {
     /// Adds what to do about the other one of two causes, if the change of a finding does not concern it.
     fn add_other_cause(&mut self, finding: &Finding, summary: &Summary) {
         // The work of readers matters only when the quota does not limit it.
-        if finding.id == QUOTA && self.bottleneck == Bottleneck::CpuLimited {
+        let is_quota = finding.id == QUOTA && self.bottleneck == Bottleneck::CpuLimited;
+        if is_quota || !self.bottleneck.is_wait_for_data() {
             return;
         }
         let causes = training_waits(summary).and_then(|waits| waits.causes);
@@ -378,7 +379,7 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
     {
         return Some(finding.remedy.clone());
     }
-    if bottleneck == Bottleneck::OwnGil && wait_for_processes(summary) {
+    if bottleneck == Bottleneck::OwnGil && (wait_for_processes(summary) || have_worker_processes(summary)) {
         return Some(PASS_LESS.into());
     }
     if bottleneck == Bottleneck::StartupBound {
@@ -495,6 +496,16 @@ fn wait_for_processes(summary: &Summary) -> bool {
     let longest = |group: &RankGroup| group.waited_for.iter().find(|row| row.kind == WaitKind::Data).map(|row| row.tid);
     let groups = &summary.training;
     !groups.is_empty() && groups.iter().all(|group| longest(group) == Some(None))
+}
+
+/// Returns `true` if each trainer has forked processes of its own program, whose results it receives.
+fn have_worker_processes(summary: &Summary) -> bool {
+    let is_worker = |process: &ProcessUse, group: &RankGroup| {
+        let is_copy = |trainer: &ProcessUse| trainer.proc == group.proc && trainer.program == process.program;
+        process.parent == Some(group.proc) && summary.processes.iter().any(is_copy)
+    };
+    let has = |group: &RankGroup| summary.processes.iter().any(|process| is_worker(process, group));
+    !summary.training.is_empty() && summary.training.iter().all(has)
 }
 
 /// The step if other threads hold the interpreter's lock although readers are processes: their results are unpickled in the

@@ -304,7 +304,7 @@ impl<'a> Family<'a> {
     }
 
     /// Returns the start of the first item of a process without tasks: one median item duration before it sent that
-    /// item, but not before the process started.
+    /// item, but not before the process started. Time in which it fetched data or waited for a lock does not count as its start.
     pub fn begins_to_make(&self, proc: u32, born: i64) -> i64 {
         let given = self.items_given(proc, i64::MIN);
         let Some(&first) = given.first() else { return born };
@@ -314,7 +314,9 @@ impl<'a> Family<'a> {
         }
         let middle = items.len() / 2;
         let (_, item, _) = items.select_nth_unstable(middle);
-        (first - *item).max(born)
+        let thread = self.first_thread(proc).map(|thread| self.threads[thread].composition(born, first));
+        let waited = thread.map_or(0, |did| did.fetched() + did.get(Part::Lock));
+        (first - waited.max(*item)).max(born)
     }
 
     /// Returns when a process sent its items after a timestamp, in order of time. Messages in quick succession are one item.

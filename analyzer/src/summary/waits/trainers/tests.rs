@@ -704,6 +704,25 @@ fn a_reader_that_computes_more_for_its_first_item_only_prepares() {
     assert_eq!(start(&first_item(true, 200)), 0);
 }
 
+/// Returns the waits for a reader without tasks that works for 300 ms on its first item and for 20 ms on each other one.
+fn first_item_without_task(storage: i64) -> Waits {
+    let (mut own, mut made, mut at) = (Vec::new(), Vec::new(), 0);
+    for i in 0..8 {
+        let (from, works) = (at, if i == 0 { 300 } else { 20 });
+        at += works;
+        made.push(Step { storage: storage * works * MS, ..step(StepKind::Give, PIPE, at, at) });
+        own.push(step(StepKind::Take, PIPE, from, at));
+        at += 10;
+    }
+    waits(vec![(TRAINER, own, vec![]), (READER, made, vec![])])
+}
+
+#[test]
+fn a_reader_without_tasks_starts_until_it_fetches_its_first_item() {
+    let start = |found: &Waits| only(found).parts(WaitKind::Data).get(Part::Start) / MS;
+    assert_eq!((start(&first_item_without_task(0)), start(&first_item_without_task(1))), (270, 0));
+}
+
 #[test]
 fn an_object_at_which_two_threads_wake_each_other_is_a_lock() {
     let reader = LaneId { proc: 0, tid: 9 };
