@@ -13,7 +13,7 @@ use dlio_analyzer::findings::{conclude as judge_all, judge};
 use dlio_analyzer::summary::report::Summary;
 use dlio_analyzer::summary::report::allocation::UntracedProgram;
 use dlio_analyzer::summary::report::findings::{Finding, Severity, State};
-use dlio_analyzer::summary::report::headline::{Bottleneck, Headline, Level, conclude};
+use dlio_analyzer::summary::report::headline::{Bottleneck, Certainty, Headline, Level, conclude};
 use dlio_analyzer::summary::report::screen::Page;
 use dlio_analyzer::summary::training::WaitedFor;
 use dlio_analyzer::summary::waits::first_threads::FirstThread;
@@ -24,7 +24,7 @@ use dlio_schemas::ops::Op;
 use dlio_schemas::record::POS_UNKNOWN;
 use generator::runs::{Loader, MIB, sample, scenarios, slow_storage, slow_store};
 use generator::script::Script;
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::temp_dir;
 use tempfile::TempDir;
 
@@ -1113,6 +1113,29 @@ fn readers_that_wait_for_their_own_writes_are_told_to_write_less() {
     headline.recommend(&summary);
     assert!(headline.next.as_ref().unwrap().starts_with("let readers write and sync less"), "{:?}", headline.next);
     assert!(headline.why.contains("The readers' own writes and syncs took most"), "{}", headline.why);
+}
+
+/// Storage served bytes to mappings: readers may have waited for page faults that the kernel does not count.
+#[test]
+fn bytes_that_storage_served_to_mappings_are_a_possible_cause() {
+    let mut found = report_on("limited-device");
+    let mut next = |stored: i64| {
+        for process in found["processes"].as_array_mut().unwrap() {
+            process["resources"]["storage_read"] = json!(stored);
+            process["bytes_read"] = json!(1_000);
+            let mapped = json!({"from_ts": 0, "to_ts": 1, "faults": 0, "fault_ns": 0});
+            process["first_thread"] = json!({"sleeps": 0, "slept_ns": 0, "polled_ns": 0, "mapped": mapped});
+        }
+        let mut summary: Summary = serde_json::from_value(found.clone()).unwrap();
+        summary.findings.clear();
+        summary.what_if = Default::default();
+        let (bottleneck, certainty) = (Bottleneck::DataBoundUnknown, Certainty::Inferred);
+        let mut headline = Headline { bottleneck, certainty, ..Headline::default() };
+        headline.recommend(&summary);
+        headline.next.unwrap()
+    };
+    assert!(next(100 * MIB).starts_with("read the mapped files with calls"), "{}", next(100 * MIB));
+    assert!(next(MIB).starts_with("mark the code that gets a batch"), "{}", next(MIB));
 }
 
 #[test]
