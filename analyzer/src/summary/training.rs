@@ -669,14 +669,12 @@ impl Scene<'_> {
         let wait = wait.without(device.as_ref().map_or(0, |device| device.hidden_ns));
         let by_calls = told.filter(|waits| !waits.by_spans);
         let [others, own] = [by_calls, told].map(|waits| move |kind: WaitKind| waits.map(|waits| waits.ns(kind)));
-        let written = by_calls.and_then(|waits| waits.written);
-        let written_ns = written.map_or_else(|| self.written(trainer, &readers), |written| written.ns);
-        let written_ns = written_ns.clamp(0, (to - from - wait.waited.unwrap_or(0)).max(0));
+        let (written, last) = self.written(trainer, by_calls, &readers, to - from - wait.waited.unwrap_or(0));
         let began = process.start_ts.unwrap_or(self.counted.processes[trainer.proc as usize].first_ts);
         let communicated = lane.of(Track::Comm);
         let is_held = trainers.len() > 1 && communicated > 0 && by_spans;
         let computed = if self.knows_computing { lane.of(Track::Compute) } else { 0 };
-        let own_read = |ns: i64| (ns - written_ns).max(reads_within(&thread, (from, to))).clamp(0, to - from);
+        let own_read = |ns: i64| (ns - written).max(reads_within(&thread, (from, to))).clamp(0, to - from);
         Some(RankGroup {
             proc: trainer.proc,
             host: self.hosts.get(process.host as usize).cloned().unwrap_or_default(),
@@ -716,8 +714,8 @@ impl Scene<'_> {
             device,
             communicated_ns: communicated,
             checkpoint_ns: self.knows_saving.then_some(lane.of(Track::Save)),
-            written_ns: self.knows_calls.then_some(written_ns),
-            written_last_ns: written.map(|written| written.after_last_ns.min(written_ns)),
+            written_ns: self.knows_calls.then_some(written),
+            written_last_ns: last.filter(|_| self.knows_calls),
             own_read_ns: by_calls.filter(|_| !readers.is_empty()).map(|waits| own_read(waits.own_storage)),
             overlap: self.overlap(trainer.proc, trainers).filter(|_| computed > 0),
             batches: thread.batches,
@@ -798,9 +796,23 @@ impl Scene<'_> {
         }
     }
 
+    /// Returns the time a trainer wrote during training, at most `room`, and the part of it after the last batch, if that is known.
+    fn written(
+        &self,
+        trainer: LaneId,
+        by_calls: Option<&TrainerWaits>,
+        readers: &[Reading],
+        room: i64,
+    ) -> (i64, Option<i64>) {
+        let known = by_calls.and_then(|waits| waits.written);
+        let ns = known.map_or_else(|| self.written_between(trainer, readers), |written| written.ns);
+        let ns = ns.clamp(0, room.max(0));
+        (ns, known.map(|written| written.after_last_ns.min(ns)))
+    }
+
     /// Returns the time a trainer wrote during training: as its spans delimit it, or from its readers' first event
     /// until it had processed the last message, or they had ended.
-    fn written(&self, trainer: LaneId, readers: &[Reading]) -> i64 {
+    fn written_between(&self, trainer: LaneId, readers: &[Reading]) -> i64 {
         let lane = &self.lanes[&trainer];
         if let Some(own) = lane.own {
             return own.put;

@@ -134,16 +134,17 @@ impl Trainer<'_, '_> {
         let by_reader = |wait: &&Wait| readers.is_empty() || wait.maker.is_none_or(is_reader) || delivers(wait);
         let from = data().filter(by_reader).map(|wait| wait.start).chain(takes.iter().map(|take| take.start)).min()?;
         let prepared = self.prepared_until(&data().collect::<Vec<_>>());
-        let from = prepared.or_else(|| self.ready_until(data(), &takes, readers.len())).unwrap_or(from);
-        let ends = data().filter(by_reader).map(|wait| wait.end).filter(|end| stops_are_waits || !stops.contains(end));
+        let is_receipt = |wait: &&Wait| stops_are_waits || !stops.contains(&wait.end);
+        let ready = || self.ready_until(data().filter(is_receipt), &takes, readers.len());
+        let from = prepared.or_else(ready).unwrap_or(from);
+        let ends = data().filter(by_reader).filter(is_receipt).map(|wait| wait.end);
         let last = ends.chain(takes.iter().map(|take| take.end)).chain(self.last_passed_on(&collected)).max()?;
         let works = self.works_between(data());
-        let is_receipt = |wait: &&Wait| stops_are_waits || !stops.contains(&wait.end);
         let receipts = data().filter(by_reader).filter(is_receipt).map(|wait| (wait.start, wait.end));
         let receipts = receipts.chain(takes.iter().map(|take| (take.start, take.end)));
         let step_max = longest_gap(receipts.filter(|(start, _)| *start >= from));
         let to = if in_vain_until == Some(last) { last } else { self.end(last, step_max, &waits, &stops) };
-        if data().next().is_none() && !self.trains(&waits, from, to) {
+        if to <= from || data().next().is_none() && !self.trains(&waits, from, to) {
             return None;
         }
         // Readers that are stopped before a last save do not delay the training.

@@ -184,8 +184,8 @@ impl TrainerWaits {
         self.works < STEPS_MIN && ONLY_WAITS * (self.to - self.from - waited) < self.to - self.from
     }
 
-    /// Returns `true` if nothing shows that it takes batches: threads of its process ended a few waits, as those of a library do when
-    /// it starts.
+    /// Returns `true` if nothing shows that it takes batches: threads of its process ended a few waits, as those of a library do
+    /// when it starts.
     fn is_unsure(&self) -> bool {
         let data = || self.waits.iter().filter(|wait| wait.kind == WaitKind::Data);
         let is_own = |wait: &Wait| wait.maker.is_none_or(|maker| maker.proc == self.lane.proc) && !wait.acts.is_empty();

@@ -458,8 +458,8 @@ impl Trainer<'_, '_> {
         self.family.is_spawned(proc) || command(proc) == command(self.lane().proc)
     }
 
-    /// Returns the processes below the trainer whose messages other threads of its process take repeatedly: the trainer finds most
-    /// of these batches ready.
+    /// Returns the processes below the trainer whose messages other threads of its process take repeatedly: the trainer finds
+    /// most of these batches ready.
     pub(super) fn collected_beside(&self) -> BTreeSet<u32> {
         let own = self.lane().proc;
         let beside = self.family.threads_of(own).filter(|&thread| thread != self.thread);
