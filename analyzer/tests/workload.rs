@@ -509,7 +509,7 @@ fn collecting_parent_is_not_a_trainer() {
     let gathers = report("python3.11", 100);
     let said = gathers["verdict"].to_string();
     assert!(gathers["training"].as_array().unwrap().is_empty(), "{said}");
-    assert!(said.contains("for its 2 workers; it does not appear to be training"), "{said}");
+    assert!(said.contains("for its 2 workers; calls do not show that it trains"), "{said}");
     let trains = report("python3.11", 3000);
     assert_eq!(trains["training"].as_array().unwrap().len(), 1, "{}", trains["verdict"]);
     let fired = trains["findings"].as_array().unwrap().iter().filter(|finding| finding["state"] == "fired");

@@ -252,7 +252,7 @@ CLAIMS = {
     "thrash": r"^cache-thrash: ",
     "I/O limit": r"^io-limit: ",
     "small shm": r"^shm-small: ",
-    "trains nothing": r"not appear to be training|shows no training",
+    "trains nothing": r"do not show that (it|they) train|shows no training",
 }
 
 Found = collections.namedtuple("Found", "share cause start")

@@ -603,7 +603,12 @@ impl Scene<'_> {
         let works_often = |waits: &TrainerWaits| {
             let data = waits.waits.iter().filter(|wait| wait.kind == WaitKind::Data).count() as u64;
             let part = if by_own_threads(waits) { RESULTS_A_WORK } else { WAITS_A_WORK };
-            waits.works >= WORKS_MIN && waits.works * part >= data
+            // The threads of a library may compute the steps.
+            let own = waits.waits.iter().filter(|wait| wait.kind == WaitKind::OwnWork);
+            let computed = own
+                .filter(|wait| 2 * (wait.parts.get(Part::Cpu) + wait.parts.get(Part::NoCpu)) > wait.end - wait.start);
+            let works = waits.works + computed.count() as u64;
+            works >= WORKS_MIN && works * part >= data
         };
         let mostly_waits = group.waited_ns.is_some_and(|waited| 2 * waited >= group.trained_ns);
         let is_pool = |waits: &TrainerWaits| waits.messages < BATCHES_MIN || !works_often(waits);
@@ -660,7 +665,7 @@ impl Scene<'_> {
         let (basis, readers) = self.basis_of(trainer, trainers, by_spans);
         let told = self.waits.of(trainer);
         let readers = self.with_makers(readers, told.filter(|_| !by_spans), trainer);
-        let (from, to) = self.bounds(trainer, told, &readers)?;
+        let (from, to) = self.bounds(trainer, told, &readers).filter(|(from, to)| from <= to)?;
         let wait = match told.filter(|waits| waits.by_spans == by_spans) {
             Some(waits) => Wait::told(waits),
             None => Wait::of(self, trainer, basis, &readers),

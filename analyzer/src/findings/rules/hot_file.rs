@@ -4,6 +4,7 @@
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, part};
 use crate::summary::figures::units::{many, time};
+use crate::summary::report::files::FileUse;
 use crate::summary::report::findings::{Confidence, Unit};
 use crate::summary::report::named_pipe::named_pipe;
 
@@ -22,6 +23,20 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// Change to make if most of that file's calls are for opening it.
+const KEEP_OPEN: &str = "open that file once per reader and keep it open, instead of once per sample";
+
+/// A file that is opened in at least one of this many of its calls is opened for each sample.
+const CALLS_AN_OPEN: u64 = 8;
+const OPENS_MIN: u64 = 20;
+
+/// Returns `true` if opening the file takes most of its time: opens take most of the time of all files.
+fn is_reopened(case: &Case, file: &FileUse) -> bool {
+    let opening = case.calls_where(|function| function.class == "metadata").time_ns;
+    let is_often = file.use_.opens >= OPENS_MIN && file.use_.opens * CALLS_AN_OPEN >= file.use_.events;
+    is_often && opening >= 0.5 * case.file_ns()
+}
+
 fn judge(case: &Case) -> Judgement {
     let folders = || case.summary.directories.iter().map(|folder| &folder.use_);
     let (events, ns): (u64, u64) = (folders().map(|it| it.events).sum(), folders().map(|it| it.time_ns).sum());
@@ -32,7 +47,7 @@ fn judge(case: &Case) -> Judgement {
     let of_calls = hot.and_then(|file| part(file.use_.events as f64, events as f64)).unwrap_or(1.0);
     let moved = hot.map_or(0, |file| file.use_.bytes_read + file.use_.bytes_written);
     let of_bytes = hot.and_then(|file| part(file.use_.bytes_read as f64, moved as f64)).unwrap_or(0.0);
-    let row = |file: &crate::summary::report::files::FileUse| {
+    let row = |file: &FileUse| {
         format!(
             "{}: {}, {} in total",
             file.path,
@@ -56,6 +71,7 @@ fn judge(case: &Case) -> Judgement {
             Unit::Share.text(of_calls)
         ),
         worth: Some(case.shared_out(beyond * case.file_ns())),
+        remedy: hot.filter(|file| is_reopened(case, file)).map(|_| KEEP_OPEN),
         evidence: hot.map(row).into_iter().collect(),
         ..Judgement::default()
     }

@@ -6,6 +6,7 @@ use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Worth, part};
 use crate::summary::figures::units::{bytes, grouped};
 use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::report::headline::Bottleneck;
 use crate::summary::report::reader_writes::written_by_readers;
 use crate::summary::training::told;
 use crate::summary::waits::parts::Part;
@@ -60,7 +61,8 @@ impl Rate {
         (self.used / self.limit as f64).min(1.0)
     }
 
-    fn says(&self, device: &str, loop_name: &str) -> String {
+    /// `during` is the time over which the rate was measured.
+    fn says(&self, device: &str, during: &str) -> String {
         let (may, did) = match self.direction {
             Direction::Read => ("reading", "read"),
             Direction::Write => ("writing", "wrote"),
@@ -69,8 +71,8 @@ impl Rate {
         let place = if self.direction == Direction::Read { "from" } else { "to" };
         let share = Unit::Share.text(self.share());
         format!(
-            "the control group of this job is limited to {may} {limit} {place} device {device}, which stores the data; while {loop_name} \
-             waited for storage, the job {did} {used}, {share} of this limit"
+            "the control group of this job is limited to {may} {limit} {place} device {device}, which stores the data; {during}, the job \
+             {did} {used}, {share} of this limit"
         )
     }
 }
@@ -80,13 +82,17 @@ fn judge(case: &Case) -> Judgement {
     let device = data.as_ref().and_then(|data| data.device());
     let written = written_by_readers(case.summary);
     let rate = data.as_ref().and_then(|data| closest(case, data, written.is_some()));
-    let mut judgement = in_calls(case).unwrap_or_else(|| by_storage(case));
+    let mut judgement = in_calls(case).or_else(|| in_main_thread(case)).unwrap_or_else(|| by_storage(case));
     // If the device was sampled and has no limit, 0 % of a limit is in use.
     let used = rate.as_ref().map(Rate::share).or_else(|| device.map(|_| 0.0));
     judgement.measures.push(case.at_least("used", used));
     if let Some((rate, device)) = rate.zip(device) {
         judgement.remedy = rate.remedy;
-        judgement.says = rate.says(&device.device, case.loop_name());
+        let during = match case.summary.training.is_empty() {
+            true => "over the whole run".into(),
+            false => format!("while {} waited for storage", case.loop_name()),
+        };
+        judgement.says = rate.says(&device.device, &during);
     }
     judgement
 }
@@ -102,6 +108,16 @@ fn in_calls(case: &Case) -> Option<Judgement> {
     let measures = vec![case.at_least("wait", Some(waited.share())), case.at_least("storage", Some(share))];
     let worth = Some(Worth { ns: (waited.waited_ns as f64 * share) as i64, exposed: true });
     Some(Judgement { measures, worth, confidence: Some(Confidence::Inferred), ..Judgement::default() })
+}
+
+/// Returns the initial judgement if a main thread that reads the data itself is the bottleneck.
+fn in_main_thread(case: &Case) -> Option<Judgement> {
+    let headline = &case.summary.headline;
+    let share = headline.share.filter(|_| headline.bottleneck == Bottleneck::StorageBound)?;
+    let measures = vec![case.at_least("wait", Some(share)), case.at_least("storage", Some(1.0))];
+    let worth = Some(Worth { ns: (share * case.summary.time.total_ns as f64) as i64, exposed: true });
+    let measured = Judgement { measures, worth, confidence: Some(Confidence::Inferred), ..Judgement::default() };
+    case.summary.training.is_empty().then_some(measured)
 }
 
 /// Returns the limit that the job came closest to.

@@ -1,5 +1,7 @@
 //! Detects a reader that is slower than the others and delays every round.
 
+use std::collections::BTreeSet;
+
 use super::super::loader::{Numbered, busiest, busy_ns, largest_load, largest_turn, numbered, starts_anew};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Waited, part};
@@ -33,12 +35,19 @@ const ANY_ORDER: &str = "shard by bytes instead of files, make samples equally l
 const EVEN: &str = "find out why the slow reader's files take longer, although it reads no more bytes than the others (slower storage, more work per \
     sample), and spread them over all readers";
 
+/// Changes to make if two readers may have a queue and work of their own, as those of two loaders.
+const ALONE: &str = "find out what takes the slow reader longer (slower storage, larger samples, more work per sample), and give its work to more \
+    readers";
+
+const TWO_LOADERS: usize = 2;
+
 /// If a reader reads at least this many times as many bytes as the others, it has more data or larger samples.
 const MORE_BYTES: f64 = 1.25;
 
 /// Returns the change to make for a slow reader, or `None` if the rule's default remedy applies.
 fn remedy(slow: &Slow) -> Option<&'static str> {
     match (slow.reads_more, slow.group.loading.out_of_order) {
+        _ if slow.is_alone => Some(ALONE),
         (Some(false), _) => Some(EVEN),
         (_, true) => Some(ANY_ORDER),
         (_, false) => None,
@@ -53,6 +62,8 @@ struct Slow<'a> {
     name: String,
     /// Whether the reader reads more bytes than the others; `None` if the trace does not show how many bytes they read.
     reads_more: Option<bool>,
+    /// Whether no other reader is known to send through the same pipe, as the workers of one PyTorch loader do.
+    is_alone: bool,
     /// The share of work in the waits for this reader; `None` if the trace does not show what it did.
     works: Option<f64>,
 }
@@ -126,11 +137,16 @@ fn slowness(group: &RankGroup) -> Option<Slow<'_>> {
     let (own, others) = (read(busiest), of_others(&read)?);
     let reads_more = (own.min(others) > 0.0).then_some(own >= MORE_BYTES * others);
     let name = called(busiest, at + 1, readers.len());
+    let channels = |reader: &Numbered| reader.readers.iter().filter_map(|it| it.channel).collect::<BTreeSet<u64>>();
+    let own_channels = channels(busiest);
+    let shares = |(other, reader): (usize, &Numbered)| other != at && !channels(reader).is_disjoint(&own_channels);
+    let is_alone = readers.len() == TWO_LOADERS && !group.torch && !(0..).zip(&readers).any(shares);
     (busiest.busy_ns > 0).then_some(Slow {
         group,
         ratio: ratio.min(in_all),
         name,
         reads_more,
+        is_alone,
         works: work_share(group, busiest),
     })
 }

@@ -443,7 +443,8 @@ impl Counter<'_> {
                 self.timelines.mapped(interval.start);
             }
             // Opening and closing a file that is only written, and syncing it, is a part of writing it.
-            let writes = traits.class == Class::Write || !file.hand_over && self.puts(traits, batch.file[i]);
+            let puts = traits.class == Class::Write || !file.hand_over && self.puts(traits, batch.file[i]);
+            let writes = puts && !traits.copies;
             self.timelines.file_call(interval, (file.hand_over, traits.sizes || writes));
             self.sends_file(batch, i, (interval, moved));
             self.refused_lock(batch, i, traits);

@@ -64,6 +64,8 @@ pub(in crate::summary) struct KindTraits {
     pub(in crate::summary) maps: bool,
     /// Ends a pass through a file by opening it, or by closing it.
     pub(in crate::summary) closes: bool,
+    /// Copies from one file to another.
+    pub(in crate::summary) copies: bool,
     /// Sets the size of a file, or a minimum size.
     pub(in crate::summary) sizes: bool,
     /// Removes, renames or resizes a file.
@@ -141,6 +143,7 @@ impl KindTraits {
             stream: stream(&kind.cat, kind.class == Class::Write),
             maps: call && *kind.name == *"mmap",
             closes: call && ["close", "fclose", "io_uring_close"].contains(&&*kind.name),
+            copies: call && COPYING.contains(&&*kind.name),
             sizes: call && SIZING.contains(&&*kind.name),
             changes: call && CHANGING.iter().any(|name| kind.name.starts_with(name)),
             makes: call && kind.class == Class::Metadata && MAKING.iter().any(|name| kind.name.starts_with(name)),
@@ -151,6 +154,9 @@ impl KindTraits {
         }
     }
 }
+
+/// Calls that copy from one file to another. The trace does not show for which of the two they wait.
+pub const COPYING: [&str; 4] = ["sendfile", "copy_file_range", "splice", "io_uring_splice"];
 
 /// The beginnings of the names of calls that remove, rename or resize a file.
 const CHANGING: [&str; 7] = ["unlink", "remove", "rename", "truncate", "ftruncate", "fallocate", "posix_fallocate"];

@@ -743,7 +743,7 @@ fn of_data(summary: &Summary, waits: &Waits, part: f64) -> Headline {
         waits.mean(waits.waited),
         waits.mean(waits.trained),
         waits.wording().items(),
-        waits.from_readers(),
+        waits.number_of_readers(),
     );
     if let (Bottleneck::CpuLimited, Some(Shortage::Quota(quota))) = (bottleneck, &waits.shortage) {
         why += &format!("; {}", quota_text(quota).replacen("The", "the", 1));
@@ -781,6 +781,11 @@ fn cause_of(waits: &Waits) -> (Bottleneck, String) {
         Some(causes) => of_known_causes(causes, waits.maker()),
         None => of_reader_work(waits),
     }
+}
+
+/// Returns the bottleneck of the largest cause of a wait.
+pub(super) fn largest_cause(causes: &Parts) -> Option<Bottleneck> {
+    by_bottleneck(causes).first().map(|(bottleneck, ..)| *bottleneck)
 }
 
 /// Returns the bottlenecks of the two largest causes of a wait, if neither is small.

@@ -5,7 +5,7 @@
 
 use super::Summary;
 use super::findings::{Finding, Severity};
-use super::headline::{Bottleneck, COMPARE, Certainty, Headline, decisive, two_causes};
+use super::headline::{Bottleneck, COMPARE, Certainty, Headline, decisive, largest_cause, two_causes};
 use super::own_reads::served_to_readers;
 use super::processes::ProcessUse;
 use super::reader_writes::written_by_readers;
@@ -132,11 +132,12 @@ impl Headline {
         let causes = training_waits(summary).and_then(|waits| waits.causes);
         let Some([first, second]) = causes.and_then(|causes| two_causes(&causes)) else { return };
         let concerns = |cause: Bottleneck| cause.concerns(&finding.id);
-        let is_open = |cause: Bottleneck| cause.is_open() || cause == Bottleneck::CpuLimited;
+        let is_open = |cause: Bottleneck| cause.is_open();
         let Some(next) = &mut self.next else { return };
         match (concerns(first), concerns(second)) {
             (true, false) if !is_open(second) => *next += &format!("; then {}", own_step(second, summary)),
-            (false, true) if !is_open(first) => *next = format!("{}; then {next}", own_step(first, summary)),
+            // The change concerns the second cause, or a smaller one.
+            (false, _) if !is_open(first) => *next = format!("{}; then {next}", own_step(first, summary)),
             _ => {}
         }
     }
@@ -190,7 +191,14 @@ impl Headline {
                 let writes = bottleneck == Bottleneck::StorageBound && written_by_readers(summary).is_some();
                 let helps = |finding: &&Finding| !(is_limited || writes) || !depends_on_limit(&finding.id);
                 let concerns = |finding: &&Finding| bottleneck.concerns(&finding.id) || writes && finding.id == SYNCS;
-                let own = changes.filter(concerns).filter(helps);
+                let own: Vec<&Finding> = changes.filter(concerns).filter(helps).collect();
+                // The largest one of several causes comes first.
+                let causes = training_waits(summary).and_then(|waits| waits.causes);
+                let causes = causes.filter(|_| bottleneck == Bottleneck::DataBoundMixed);
+                let first = causes.and_then(|causes| largest_cause(&causes)).unwrap_or(bottleneck);
+                let is_first = |finding: &&Finding| first.concerns(&finding.id) || finding.id == STRAGGLER;
+                let of_first = own.iter().copied().any(|finding| is_first(&finding));
+                let own = own.into_iter().filter(|finding| !of_first || is_first(finding));
                 // The first one of equals.
                 own.reduce(|best, next| if rank(&next) > rank(&best) { next } else { best })
             }
@@ -420,6 +428,12 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
                 if row.processes > 1 { "they make" } else { "it makes" }
             ))
         }
+        // Threads of XLA or OpenMP, for example.
+        WaitKind::OwnWork if row.tid.is_some() && !row.sleeps() => Some(format!(
+            "{step} {}{work}; if a library computes the steps there, training is limited by compute; data loading is not the \
+             bottleneck",
+            row.named()
+        )),
         WaitKind::OwnWork => Some(format!("{step} {}{work}; data loading is not the bottleneck", row.named())),
         _ => None,
     }
@@ -462,7 +476,12 @@ fn alone_in_its_loader(summary: &Summary) -> Option<String> {
 
 /// Returns the step against a cause that no finding is about.
 fn own_step(cause: Bottleneck, summary: &Summary) -> String {
-    if cause == Bottleneck::StartupBound { cheaper_start(summary) } else { cause.general_step().into() }
+    let of_cpus = |finding: &&Finding| CPUS.contains(&finding.id.as_str()) && finding.fired() && finding.saves();
+    match cause {
+        Bottleneck::StartupBound => cheaper_start(summary),
+        Bottleneck::CpuLimited if let Some(finding) = summary.findings.iter().find(of_cpus) => finding.remedy.clone(),
+        _ => cause.general_step().into(),
+    }
 }
 
 /// Two starts of readers may be those of a loader for training and of one for validation.
@@ -568,6 +587,9 @@ fn failure(summary: &Summary) -> Option<(Bottleneck, &'static str, &Finding)> {
 
 /// The rule that knows only where storage does not lose time.
 const UNSPECIFIC: &str = "slow-but-idle-device";
+
+/// The rule about a rank for which the others wait.
+const STRAGGLER: &str = "straggler-rank";
 
 /// The rule about a used-up CPU quota.
 const QUOTA: &str = "cpu-quota";

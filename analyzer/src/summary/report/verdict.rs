@@ -486,9 +486,9 @@ impl Waits<'_> {
             count => many(count as u64, "worker", "workers"),
         };
         let (who, whose, last) = match self.groups.as_slice() {
-            [one] => (one.trainer.clone(), "its", "it does not appear to be training"),
+            [one] => (one.trainer.clone(), "its", "calls do not show that it trains"),
             several => {
-                (format!("{} processes", grouped(several.len() as u64)), "their", "they do not appear to be training")
+                (format!("{} processes", grouped(several.len() as u64)), "their", "calls do not show that they train")
             }
         };
         format!(
@@ -745,12 +745,10 @@ impl Waits<'_> {
     }
 
     /// Returns the number of readers of a single trainer at the same time, as the end of a clause.
-    pub(super) fn from_readers(&self) -> String {
+    pub(super) fn number_of_readers(&self) -> String {
         let [group] = self.groups.as_slice() else { return String::new() };
-        let at_once =
-            |at: i64| group.readers.iter().filter(|it| (it.first_ts..=it.last_ts).contains(&at)).count() as u64;
-        match group.readers.iter().map(|reader| at_once(reader.first_ts)).max() {
-            Some(number) if !self.read_themselves() => format!(" from {}", many(number, "reader", "readers")),
+        match group.readers_at_once() as u64 {
+            number @ 1.. if !self.read_themselves() => format!(" from {}", many(number, "reader", "readers")),
             _ => String::new(),
         }
     }

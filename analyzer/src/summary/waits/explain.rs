@@ -294,7 +294,8 @@ impl<'f, 'a> Explainer<'f, 'a> {
         for at in waits {
             let Ender::Exit(act) = family.ender(thread, at) else { continue };
             let step = &own.steps[at];
-            let did = family.threads[act.thread].composition(step.start.max(from), step.end.min(to));
+            let (from, to) = (step.start.max(from), step.end.min(to));
+            let did = family.threads[act.thread].composition(from, to) + self.work_of_programs(act.thread, from, to);
             for part in [Part::Storage, Part::PageFaults, Part::Network, Part::NoCpu] {
                 let ns = did.get(part);
                 sum = sum + Parts::of(part, ns) - Parts::of(Part::Child, ns);
@@ -366,7 +367,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
     fn work(&self, thread: usize, from: i64, to: i64) -> Parts {
         let family = self.family;
         let run = family.threads[thread].composition(from, to).without(Part::Idle);
-        let run = run + self.work_of_helpers(thread, from, to);
+        let run = run + self.work_of_helpers(thread, from, to) + self.work_of_programs(thread, from, to);
         let serializing = self.serializing(thread, from, to).min(run.get(Part::Cpu));
         let run = run - Parts::of(Part::Cpu, serializing) + Parts::of(Part::HandOver, serializing);
         // A thread that only forwards items serializes them: its CPU time counts as hand-over.
@@ -486,7 +487,8 @@ impl<'f, 'a> Explainer<'f, 'a> {
             _ => {
                 let part = match () {
                     () if is_file_object(thread.steps[at].object.id) => Part::NoFile,
-                    () if ender == Ender::Timer && thread.steps[at].is_timer() => Part::Sleep,
+                    // A wait that times out is a sleep.
+                    () if ender == Ender::Timer && thread.steps[at].timed_out => Part::Sleep,
                     () => Part::Unknown,
                 };
                 (worked + Parts::of(part, from - begins), Act { at: begins, ..act })

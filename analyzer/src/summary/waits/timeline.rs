@@ -499,11 +499,6 @@ impl Step {
         self.kind == StepKind::Take && self.amount > 0 && self.object.id != 0
     }
 
-    /// Returns `true` if the thread set itself a time to go on, as event loops do, and waited for no message of a known object.
-    pub fn is_timer(&self) -> bool {
-        self.kind == StepKind::Poll && self.timed_out && self.object.id == 0
-    }
-
     pub const NOTHING: Step = Step {
         start: 0,
         end: 0,

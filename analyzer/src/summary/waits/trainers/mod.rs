@@ -417,8 +417,15 @@ fn is_supplied(family: &Family, waits: &TrainerWaits) -> bool {
     // A thread that decodes gets its data from another thread, which set the pace of some waits.
     let limiters: BTreeSet<LaneId> = waits.waits.iter().filter_map(|wait| wait.limiter).collect();
     let by_limiters: i64 = limiters.iter().filter(|lane| **lane != waits.lane).map(|lane| fetched(*lane)).sum();
+    // One that never has to wait for data wakes the threads that read for it when it makes room.
+    let wakes = |act: Act| makers.contains_key(&family.threads[act.thread].lane);
+    let feeds = |thread: &usize| family.starvation_ends(*thread).filter(|(_, act)| wakes(*act)).count() >= WAITS_MIN;
+    let is_other = |thread: &usize| family.threads[*thread].lane != waits.lane;
+    let feeders = family.threads_of(waits.lane.proc).filter(is_other).filter(feeds);
+    let by_feeders: i64 = feeders.map(|thread| family.threads[thread].fetched()).sum();
+    let by_others = by_limiters.max(by_feeders);
     let written = thread(waits.lane).map_or(0, |thread| thread.written_ns);
-    let through_others = WRITING_PART * written < by_limiters && by_limiters >= own;
+    let through_others = WRITING_PART * written < by_others && by_others >= own;
     are_others || by_makers > 0 && by_makers >= own || through_others
 }
 

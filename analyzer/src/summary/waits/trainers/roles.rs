@@ -33,6 +33,9 @@ const READING_PART: i64 = 5;
 /// waits that the busiest reader ends.
 const SERVER_PART: usize = 20;
 
+/// A thread that fetches data for less time than this may only have read its settings.
+const FETCHED_NS: i64 = 10_000_000;
+
 /// Maximum number of trainers that take the lock of a queue from each other in one wait.
 const HOLDERS_MAX: usize = 12;
 
@@ -222,6 +225,39 @@ impl Trainer<'_, '_> {
         released.into_iter().filter(is_barrier).map(|(thread, _)| thread).collect()
     }
 
+    /// Returns the threads of the trainer's process that fetch no data and never wait for, or wake, a thread that does, if there
+    /// are such: the thread pool of a library, which computes the steps.
+    fn find_apart(&self) -> BTreeSet<usize> {
+        let threads: Vec<usize> =
+            self.family.threads_of(self.lane().proc).filter(|&thread| thread != self.thread).collect();
+        let fetches = |thread: usize| {
+            let other = &self.family.threads[thread];
+            other.reads_items() || other.fetched() >= FETCHED_NS || other.takes().next().is_some()
+        };
+        let mut together: BTreeSet<usize> = threads.iter().copied().filter(|&thread| fetches(thread)).collect();
+        if together.is_empty() {
+            return BTreeSet::new();
+        }
+        let wakes = |&thread: &usize| {
+            let ends = self.family.starvation_ends(thread).map(move |(_, act)| (thread, act.thread));
+            ends.collect::<BTreeSet<(usize, usize)>>()
+        };
+        let pairs: BTreeSet<(usize, usize)> = threads.iter().flat_map(wakes).collect();
+        let pairs: Vec<_> = pairs.into_iter().filter(|(_, waker)| *waker != self.thread).collect();
+        loop {
+            let before = together.len();
+            for (one, other) in &pairs {
+                if together.contains(one) || together.contains(other) {
+                    together.extend([*one, *other]);
+                }
+            }
+            if together.len() == before {
+                break;
+            }
+        }
+        threads.into_iter().filter(|thread| !together.contains(thread)).collect()
+    }
+
     /// Returns `true` if a maker reads a significant part of its output from files or a network.
     pub(super) fn reads(&self, maker: Act, since: i64) -> bool {
         let thread = &self.family.threads[maker.thread];
@@ -242,9 +278,12 @@ impl Trainer<'_, '_> {
     pub(super) fn is_read_for(&self, wait: &Wait) -> bool {
         let limiter = wait.limiter.filter(|limiter| wait.maker.is_some_and(|maker| maker != *limiter));
         let Some(thread) = limiter.and_then(|lane| self.family.thread_of(lane)) else { return false };
-        let is_reader = thread != self.thread && self.relation_of(thread) != Relation::Stranger;
+        let relation = self.relation_of(thread);
+        let is_reader = thread != self.thread && relation != Relation::Stranger;
         let limiter = &self.family.threads[thread];
-        let read: i64 = [Part::Storage, Part::PageFaults, Part::Network].map(|part| wait.parts.get(part)).iter().sum();
+        // A server that is a child process receives requests from the trainer.
+        let served = if relation == Relation::OwnThread { wait.parts.get(Part::Network) } else { 0 };
+        let read = served + wait.parts.get(Part::Storage) + wait.parts.get(Part::PageFaults);
         is_reader && 2 * limiter.written_ns <= limiter.stored_ns && READING_PART * read >= wait.end - wait.start
     }
 
@@ -313,6 +352,7 @@ impl Trainer<'_, '_> {
     pub(super) fn own_workers(&self, waits: &[Ended]) -> BTreeMap<Option<usize>, bool> {
         let mut makers: BTreeMap<usize, [u64; 2]> = BTreeMap::new();
         let barriers = self.find_barriers(waits);
+        let apart = self.find_apart();
         let mut relays: BTreeMap<u32, bool> = BTreeMap::new();
         for wait in waits {
             let Some(act) = wait.by.act() else { continue };
@@ -323,7 +363,8 @@ impl Trainer<'_, '_> {
                 continue;
             }
             let is_reply = || self.is_reply(wait, maker) && !self.reads(maker, wait.start) && !self.loads_items(maker);
-            let is_own = !is_clerk && (barriers.contains(&maker.thread) || is_reply());
+            let computes = barriers.contains(&maker.thread) || apart.contains(&maker.thread);
+            let is_own = !is_clerk && (computes || is_reply());
             let [all, own] = makers.entry(self.maker_key(maker)).or_default();
             (*all, *own) = (*all + 1, *own + is_own as u64);
         }

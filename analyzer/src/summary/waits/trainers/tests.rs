@@ -1364,7 +1364,7 @@ fn batches_that_another_thread_collects_keep_the_loop_going() {
         (TRAINER, own, vec![]),
         (RELAY, relay, vec![]),
         (READER, reader, vec![]),
-        (computes, vec![], vec![]),
+        (computes, (0..3).map(|i| woken(12 * i, 12 * i + 9, RELAY)).collect(), vec![]),
     ]);
     let found = only(&found);
     assert!(found.to > 400 * MS, "{found:?}");
@@ -1397,4 +1397,62 @@ fn a_program_that_is_run_once_does_not_begin_the_training() {
     assert_eq!((trainer.from / MS, trainer.works, trainer.ns(WaitKind::Data) / MS), (3_000, 7, 240));
     // Threads of a library that starts do as much.
     assert!(after_uname(3).trainers.is_empty());
+}
+
+#[test]
+fn waits_of_a_reader_that_time_out_are_sleeps() {
+    let object = Object { id: 0x3000, network: false };
+    let paced = |timed_out: bool| {
+        let waits = |i: i64| Step { timed_out, ..step(StepKind::TimedWait, object, 40 * i, 40 * i + 28) };
+        let made = (0..5).flat_map(|i| [waits(i), step(StepKind::Give, PIPE, 40 * i + 30, 40 * i + 30)]).collect();
+        let found = waits_of_one(made);
+        only(&found).parts(WaitKind::Data).largest()
+    };
+    assert_eq!((paced(true), paced(false)), (Part::Sleep, Part::Unknown));
+}
+
+/// Returns the waits of a trainer for a reader with these steps.
+fn waits_of_one(reader: Vec<Step>) -> Waits {
+    waits(vec![(TRAINER, trainer(), Vec::new()), (READER, reader, Vec::new())])
+}
+
+#[test]
+fn threads_that_exchange_nothing_with_those_that_read_compute_the_steps() {
+    let waited = |meets: bool| {
+        let mut timelines = Timelines::default();
+        let by = |i: i64| beside(if i % 2 == 0 { 9 } else { 11 });
+        let own = (0..8).map(|i| woken(40 * i, 40 * i + 31, by(i))).collect();
+        timelines.threads.insert(TRAINER, ThreadPart { steps: own, first: Some(0), ..ThreadPart::default() });
+        // Two threads of a library pass work on to each other; another thread reads, and waits for room in a queue.
+        timelines.threads.insert(beside(9), stage(Some(beside(10)), (0, 0)));
+        timelines.threads.insert(beside(10), stage(None, (0, 0)));
+        let waker = if meets { beside(10) } else { TRAINER };
+        timelines.threads.insert(beside(11), stage(Some(waker), (160, 0)));
+        let found = explained(timelines, &[Process { pid: 1, ..Process::default() }]);
+        let trainer = only(&found);
+        (trainer.ns(WaitKind::Data) / MS, trainer.ns(WaitKind::OwnWork) / MS)
+    };
+    assert_eq!((waited(false), waited(true)), ((124, 93), (248, 0)));
+}
+
+#[test]
+fn a_program_that_a_reader_starts_and_that_reads_waits_for_storage() {
+    let largest = |stored: i64| {
+        let (mut timelines, mut reader) = (Timelines::default(), Vec::new());
+        let mut processes = vec![Process { pid: 1, program: Some("python3".into()), ..Process::default() }];
+        let own = (0..8).map(|i| woken(40 * i, 40 * i + 31, beside(9))).collect();
+        for i in 0..8 {
+            let (start, pid) = (40 * i + 2, 101 + i as i32);
+            reader.push(Step { amount: pid as i64, ..step(StepKind::Child, Object::default(), start, start + 28) });
+            let ends = Step { storage: stored * MS, ..step(StepKind::Edge, Object::default(), start + 27, start + 27) };
+            let part = ThreadPart { steps: vec![ends], first: Some(start * MS), ..ThreadPart::default() };
+            timelines.threads.insert(LaneId { proc: i as u32 + 1, tid: pid }, part);
+            processes.push(Process { pid, ppid: Some(1), program: Some("cp".into()), ..Process::default() });
+        }
+        for (lane, steps) in [(TRAINER, own), (beside(9), reader)] {
+            timelines.threads.insert(lane, ThreadPart { steps, first: Some(0), ..ThreadPart::default() });
+        }
+        only(&explained(timelines, &processes)).parts(WaitKind::Data).largest()
+    };
+    assert_eq!((largest(26), largest(0)), (Part::Storage, Part::Child));
 }
