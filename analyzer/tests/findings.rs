@@ -1086,6 +1086,24 @@ fn a_limit_is_compared_with_what_the_job_itself_read_while_training_waited() {
 }
 
 #[test]
+fn readers_that_are_idle_when_training_does_not_wait_need_a_longer_queue() {
+    let found = report_on("limited-device");
+    let jitter = |idle: i64, part: Part| {
+        judged("loader-jitter", &found, |summary| {
+            summary.what_if = None;
+            let group = &mut summary.training[0];
+            group.causes = Some(Parts::of(part, group.waited_ns.unwrap()));
+            group.inferred = true;
+            let idle_ns = idle * group.trained_ns / 4;
+            group.readers.iter_mut().for_each(|it| (it.idle_ns, it.wait_idle_ns) = (idle_ns, 0));
+        })
+    };
+    let uneven = jitter(1, Part::Cpu);
+    assert!(uneven.state == State::Fired && uneven.says.starts_with("each reader was idle for at least"), "{uneven:?}");
+    assert_eq!([jitter(0, Part::Cpu).state, jitter(1, Part::Network).state], [State::Quiet, State::Unknown]);
+}
+
+#[test]
 fn a_limit_is_found_for_a_main_thread_that_reads_its_data_itself() {
     let limit = |read: usize| {
         judged("io-limit", &report_on("limited-device"), |summary| {

@@ -65,7 +65,8 @@ fn judge(case: &Case) -> Judgement {
             time(waited.starting_ns as f64)
         );
     }
-    let is_start = 2 * waited.starting_ns > waited.waited_ns;
+    let starts_most = case.causes().is_some_and(|causes| causes.largest() == Part::Start);
+    let is_start = starts_most || 2 * waited.starting_ns > waited.waited_ns;
     let remedy = match (is_start, case.reads_itself()) {
         _ if case.readers_died() => Some(DEAD_REMEDY),
         (true, _) => Some(in_words(case.summary, START_REMEDY, START_TORCH)),

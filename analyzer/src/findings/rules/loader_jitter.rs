@@ -2,8 +2,9 @@
 
 use super::super::loader::{busiest, largest_turn, loader};
 use super::super::{COMPARE, Cost, Group, Rule};
-use crate::findings::rule_context::{Case, Judgement, Waited, Worth};
+use crate::findings::rule_context::{Case, Judgement, Waited, Worth, part};
 use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::waits::parts::Part;
 
 pub const RULE: Rule = Rule {
     id: "loader-jitter",
@@ -11,7 +12,7 @@ pub const RULE: Rule = Rule {
     cost: Cost::Worth,
     confidence: Confidence::Inferred,
     asks: "training waits during 5 % or more of its time for reasons other than too few readers or the turn of one \
-        reader",
+        reader; without spans, if readers are idle for as long when it does not wait",
     silences: &[],
     silences_rules: &[],
     remedy: "prefetch more batches, take batches as they become ready if the order does not matter, make samples \
@@ -22,7 +23,48 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// Calls show uneven batches only if this share of the wait was work on batches: then readers are idle because nobody takes what
+/// they have made.
+const WORK: f64 = 0.8;
+
+/// Returns the share of the training for which it waited, but for no longer than its readers were idle at other times: readers that
+/// worked further ahead would have used that time. `None` if calls do not show it, or if a replay of the batches knows better.
+fn idle_elsewhere(case: &Case) -> Option<f64> {
+    let [group] = case.summary.training.as_slice() else { return None };
+    let is_replayed = case.summary.what_if.as_ref().is_some_and(|replay| replay.refused.is_none());
+    let are_others = group.readers.iter().all(|reader| reader.proc != group.proc);
+    let works = case.cause_share(&[Part::Storage, Part::PageFaults, Part::Cpu, Part::NoCpu, Part::FileCalls])?;
+    let is_known = group.inferred && group.generations <= 1 && are_others && works >= WORK && !is_replayed;
+    // The readers of a fast loader are idle while training waits for a slow one.
+    let idle = group.readers.iter().map(|reader| (reader.idle_ns - reader.wait_idle_ns).max(0)).min()?;
+    let idle = part(idle as f64, group.trained_ns as f64)?;
+    let waited = case.waited()?.share_at_work();
+    is_known.then_some(idle.min(waited))
+}
+
+/// Returns the judgement of a trace without spans.
+fn by_calls(case: &Case) -> Option<Judgement> {
+    let rest = idle_elsewhere(case)?;
+    let waited = case.waited()?;
+    let measures = vec![case.at_least("wait", Some(waited.share_at_work())), case.at_least("rest", Some(rest))];
+    let idle = Unit::Share.text(rest);
+    Some(Judgement {
+        measures,
+        says: format!(
+            "each reader was idle for at least {idle} of the time of {}, which waited for it at other times: batches take different times",
+            case.loop_name()
+        ),
+        evidence: busiest(case),
+        worth: Some(Worth { ns: (rest * waited.trained_ns as f64) as i64, exposed: true }),
+        ..Judgement::default()
+    })
+}
+
 fn judge(case: &Case) -> Judgement {
+    by_calls(case).unwrap_or_else(|| by_spans(case))
+}
+
+fn by_spans(case: &Case) -> Judgement {
     let (waited, loader) = (case.waited(), loader(case));
     let rest = waited.as_ref().zip(loader.as_ref()).map(|(waited, loader)| waited.share_at_work() - loader.shortage());
     let measures = vec![

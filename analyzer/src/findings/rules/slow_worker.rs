@@ -36,8 +36,8 @@ const EVEN: &str = "find out why the slow reader's files take longer, although i
     sample), and spread them over all readers";
 
 /// Changes to make if two readers may have a queue and work of their own, as those of two loaders.
-const ALONE: &str = "find out what takes the slow reader longer (slower storage, larger samples, more work per sample), and give its work to more \
-    readers";
+const ALONE: &str = "find out what takes the slow reader longer (slower storage, larger samples, more work per sample); if both readers can do that \
+    work, let them share it";
 
 const TWO_LOADERS: usize = 2;
 

@@ -4,7 +4,7 @@
 //! those that concern the bottleneck, then a general step. A verdict that is open asks for more evidence.
 
 use super::Summary;
-use super::findings::{Finding, Severity};
+use super::findings::{Finding, Severity, Unit};
 use super::headline::{Bottleneck, COMPARE, Certainty, Headline, decisive, largest_cause, two_causes};
 use super::own_reads::served_to_readers;
 use super::processes::ProcessUse;
@@ -84,6 +84,7 @@ impl Headline {
                     self.why += &format!(" {}.", capital(&finding.says));
                 }
                 self.add_other_cause(finding, summary);
+                self.add_prefetch(finding, summary);
                 self.look_at(target_of(bottleneck, finding, summary));
             }
             (bottleneck, None) if bottleneck.is_open() => {
@@ -139,6 +140,21 @@ impl Headline {
             // The change concerns the second cause, or a smaller one.
             (false, _) if !is_open(first) => *next = format!("{}; then {next}", own_step(first, summary)),
             _ => {}
+        }
+    }
+
+    /// Adds a longer queue to a change of the work on batches, if readers were idle while training did not wait.
+    fn add_prefetch(&mut self, finding: &Finding, summary: &Summary) {
+        let is_uneven = |other: &&Finding| other.id == UNEVEN && other.fired() && other.replayed.is_none();
+        let uneven = summary.findings.iter().find(is_uneven).filter(|uneven| uneven.id != finding.id);
+        let trained = summary.training.first().map_or(1, |group| group.trained_ns.max(1));
+        let share = uneven.map(|uneven| uneven.bound_ns as f64 / trained as f64).filter(|_| !is_limited(summary));
+        if let (Some(next), Some(share)) = (&mut self.next, share) {
+            *next += &format!(
+                "; or let readers work further ahead (a longer queue, or prefetch_factor in PyTorch), which may save up to {} of {}",
+                Unit::Share.text(share),
+                Wording::of(summary.training.iter()).noun()
+            );
         }
     }
 
@@ -587,6 +603,9 @@ fn failure(summary: &Summary) -> Option<(Bottleneck, &'static str, &Finding)> {
 
 /// The rule that knows only where storage does not lose time.
 const UNSPECIFIC: &str = "slow-but-idle-device";
+
+/// The rule about batches that take different times.
+const UNEVEN: &str = "loader-jitter";
 
 /// The rule about a rank for which the others wait.
 const STRAGGLER: &str = "straggler-rank";
