@@ -27,7 +27,7 @@ pub const RULE: Rule = Rule {
 /// they have made.
 const WORK: f64 = 0.8;
 
-/// Returns the share of the training for which it waited, but for no longer than its readers were idle at other times: readers that
+/// Returns the share of the training for which it waited, at most that for which each reader was idle at other times: readers that
 /// worked further ahead would have used that time. `None` if calls do not show it, or if a replay of the batches knows better.
 fn idle_elsewhere(case: &Case) -> Option<f64> {
     let [group] = case.summary.training.as_slice() else { return None };

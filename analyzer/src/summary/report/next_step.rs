@@ -80,11 +80,7 @@ impl Headline {
             (bottleneck, Some(finding)) => {
                 self.take_change(finding);
                 self.add_writes(summary);
-                if finding.id == LIMITED {
-                    self.why += &format!(" {}.", capital(&finding.says));
-                }
-                self.add_other_cause(finding, summary);
-                self.add_prefetch(finding, summary);
+                self.add_to_change(finding, summary);
                 self.look_at(target_of(bottleneck, finding, summary));
             }
             (bottleneck, None) if bottleneck.is_open() => {
@@ -121,6 +117,15 @@ impl Headline {
             let spent = time(ns as f64);
             self.why += &format!(" The readers' own writes and syncs took most of their time in file calls: {spent}.");
         }
+    }
+
+    /// Adds the limit that a finding is about, and what else to do.
+    fn add_to_change(&mut self, finding: &Finding, summary: &Summary) {
+        if finding.id == LIMITED {
+            self.why += &format!(" {}.", capital(&finding.says));
+        }
+        self.add_other_cause(finding, summary);
+        self.add_prefetch(finding, summary);
     }
 
     /// Adds what to do about the other one of two causes, if the change of a finding does not concern it.
