@@ -23,8 +23,8 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
-/// Calls show uneven batches only if this share of the wait was work on batches: then readers are idle because nobody takes what
-/// they have made.
+/// Calls show uneven batches only if this share of the wait was work on batches: then readers are idle because training does not yet
+/// need what they have made.
 const WORK: f64 = 0.8;
 
 /// Returns the share of the training for which it waited, at most that for which each reader was idle at other times: readers that
