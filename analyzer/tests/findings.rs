@@ -1414,11 +1414,7 @@ fn confidence_falls_with_each_gap_of_the_trace() {
         ),
         // The limit of inferred waits is reported next to the facts that lower the confidence further.
         (Box::new(of_long), Level::Medium, "; work on data in the training thread is not counted"),
-        (
-            Box::new(without_cpu),
-            Level::Low,
-            "for a CPU; if it was receiving batches then, the wait for data is longer than shown",
-        ),
+        (Box::new(without_cpu), Level::Low, "for a CPU, perhaps while it received batches"),
         // ldconfig runs for milliseconds.
         (
             Box::new(move |summary: &mut Summary| summary.allocation.untraced = vec![untraced("/sbin/ldconfig")]),

@@ -159,7 +159,12 @@ fn own_shortage(headline: &Headline, waits: &Waits) -> Option<Fact> {
     (headline.certainty == Certainty::Inferred && counts && part >= LACKED_CPUS).then(|| {
         let without = waits.mean(waits.total(|group| group.own_no_cpu_ns));
         let thread = waits.wording().thread();
-        Fact(level, format!("{thread} also waited {without} for a CPU; if it was receiving batches then, the wait for data is longer than shown"))
+        Fact(
+            level,
+            format!(
+                "the share may be higher: {thread} also waited {without} for a CPU, perhaps while it received batches"
+            ),
+        )
     })
 }
 

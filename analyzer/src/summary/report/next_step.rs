@@ -451,8 +451,8 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
         }
         // Threads of XLA or OpenMP, for example.
         WaitKind::OwnWork if row.tid.is_some() && !row.sleeps() => Some(format!(
-            "{step} {}{work}; if a library computes the steps there, training is limited by compute; data loading is not the \
-             bottleneck",
+            "leave data loading unchanged, it is not the bottleneck; {step} {}{work}; if a library computes the steps there (as in \
+             JAX), training is limited by compute",
             row.named()
         )),
         WaitKind::OwnWork => Some(format!("{step} {}{work}; data loading is not the bottleneck", row.named())),
