@@ -29,7 +29,7 @@ const WORK: f64 = 0.8;
 
 /// Returns the share of the training for which it waited, at most that for which each reader was idle at other times: readers that
 /// worked further ahead would have used that time. `None` if calls do not show it, or if a replay of the batches knows better.
-fn idle_elsewhere(case: &Case) -> Option<f64> {
+fn idle_elsewhere(case: &Case, waited: &Waited) -> Option<f64> {
     let [group] = case.summary.training.as_slice() else { return None };
     let is_replayed = case.summary.what_if.as_ref().is_some_and(|replay| replay.refused.is_none());
     let are_others = group.readers.iter().all(|reader| reader.proc != group.proc);
@@ -38,14 +38,13 @@ fn idle_elsewhere(case: &Case) -> Option<f64> {
     // The readers of a fast loader are idle while training waits for a slow one.
     let idle = group.readers.iter().map(|reader| (reader.idle_ns - reader.wait_idle_ns).max(0)).min()?;
     let idle = part(idle as f64, group.trained_ns as f64)?;
-    let waited = case.waited()?.share_at_work();
-    is_known.then_some(idle.min(waited))
+    is_known.then_some(idle.min(waited.share_at_work()))
 }
 
 /// Returns the judgement of a trace without spans.
 fn by_calls(case: &Case) -> Option<Judgement> {
-    let rest = idle_elsewhere(case)?;
     let waited = case.waited()?;
+    let rest = idle_elsewhere(case, &waited)?;
     let measures = vec![case.at_least("wait", Some(waited.share_at_work())), case.at_least("rest", Some(rest))];
     let idle = Unit::Share.text(rest);
     Some(Judgement {

@@ -138,12 +138,11 @@ impl Headline {
         let causes = training_waits(summary).and_then(|waits| waits.causes);
         let Some([first, second]) = causes.and_then(|causes| two_causes(&causes)) else { return };
         let concerns = |cause: Bottleneck| cause.concerns(&finding.id);
-        let is_open = |cause: Bottleneck| cause.is_open();
         let Some(next) = &mut self.next else { return };
         match (concerns(first), concerns(second)) {
-            (true, false) if !is_open(second) => *next += &format!("; then {}", own_step(second, summary)),
+            (true, false) if !second.is_open() => *next += &format!("; then {}", own_step(second, summary)),
             // The change concerns the second cause, or a smaller one.
-            (false, _) if !is_open(first) => *next = format!("{}; then {next}", own_step(first, summary)),
+            (false, _) if !first.is_open() => *next = format!("{}; then {next}", own_step(first, summary)),
             _ => {}
         }
     }

@@ -42,6 +42,11 @@ const HOLDERS_MAX: usize = 12;
 /// The bytes that a process receives and those that it passes on differ by less than this factor.
 const PASSED_ON: i64 = 2;
 
+/// Returns `true` if two numbers of bytes differ by less than [`PASSED_ON`].
+fn are_alike(one: i64, other: i64) -> bool {
+    one <= PASSED_ON * other && other <= PASSED_ON * one
+}
+
 /// Maximum number of threads between the trainer's request and the thread that responds.
 const HOPS_MAX: usize = 12;
 
@@ -86,7 +91,7 @@ impl Trainer<'_, '_> {
         let (own, other) = (self.lane().proc, self.family.threads[act.thread].lane.proc);
         let (sent, received) = (self.family.received_from(own, other), self.family.received_from(other, own));
         let is_many = sent.0.min(received.0) >= WAITS_MIN;
-        is_many && sent.1 <= PASSED_ON * received.1 && received.1 <= PASSED_ON * sent.1
+        is_many && are_alike(sent.1, received.1)
     }
 
     pub(super) fn relation(&self, act: &Act) -> Relation {
@@ -318,7 +323,7 @@ impl Trainer<'_, '_> {
         let senders = others.filter(|other| family.sends(*other, proc));
         let taken: i64 = senders.map(|other| family.received_from(other, proc).1).sum();
         let (_, passed) = family.received_from(proc, own);
-        taken > 0 && taken <= PASSED_ON * passed && passed <= PASSED_ON * taken
+        taken > 0 && are_alike(taken, passed)
     }
 
     /// Returns who ended a wait for the lock of a queue from which another trainer takes its batches, too: that trainer held
