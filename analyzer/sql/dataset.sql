@@ -20,6 +20,8 @@ select
   greatest((select coalesce(sum(greatest(bytes_read - size, 0)), 0) from single where size is not null)
     - (select coalesce(sum(bytes), 0) from events where layer not in ('app', 'hdf5', 'mpi') and class = 'read' and bytes > 0 and pos is null
       and file_id is not null and file not like '<%'), 0) as bytes_reread,
+  (select coalesce(sum(cast(cast(time_ns as double) * (cast(bytes_read - size as double) / bytes_read) as bigint)), 0)
+    from single where bytes_read > size) as reread_ns,
   (select min(reads) from extents where 2 * below >= whole) as usual_reads,
   (select coalesce(sum(bytes_read), 0) from files where path like '<%') as elsewhere_read,
   (select coalesce(sum(bytes_written), 0) from files where path like '<%') as elsewhere_written;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -199,14 +200,15 @@ static void computes(void) {
     printf("%d\n", own_id());
 }
 
-/* A maker that always works delivers its results. */
-static void hands_over(void) {
+/* A maker that always works delivers its results through a pipe, or says through an eventfd that they are there. */
+static void hands_over(int by_eventfd) {
     int ends[2];
-    char byte = 0;
+    uint64_t one = 1;
     pipe(ends);
+    int to = by_eventfd ? eventfd(0, 0) : ends[1];
     for (int i = 0; i < 10; i++) {
         spin(5 * MS);
-        write(ends[1], &byte, 1);
+        write(to, &one, by_eventfd ? sizeof one : 1);
     }
     printf("%d\n", own_id());
 }
@@ -292,7 +294,8 @@ int main(int argc, char **argv) {
     else if (!strcmp(job, "lock")) lock(NULL);
     else if (!strcmp(job, "tried lock")) lock(argv);
     else if (!strcmp(job, "computes")) computes();
-    else if (!strcmp(job, "hands over")) hands_over();
+    else if (!strcmp(job, "hands over")) hands_over(0);
+    else if (!strcmp(job, "hands over by eventfd")) hands_over(1);
     else if (!strcmp(job, "faults")) faults();
     else if (!strcmp(job, "named")) named();
     else if (!strcmp(job, "unnamed")) unnamed();

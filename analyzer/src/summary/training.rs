@@ -40,6 +40,10 @@ pub struct Loading {
     pub mixes_loaders: bool,
     /// The longest time, over the processes of its readers, in which one waited for files while it waited for data.
     pub reader_file_wait_ns: i64,
+    /// The process that slept while its readers waited for it; `null` if its readers slept, or no process did.
+    pub sleeper: Option<u32>,
+    /// `true` if batches were ready long before the training that calls show: it may have started earlier.
+    pub may_start_earlier: bool,
 }
 
 /// A trainer with its readers.
@@ -140,12 +144,19 @@ pub struct RankGroup {
     /// at the same time; `null` if calls were not recorded.
     #[serde(default)]
     pub written_ns: Option<i64>,
+    /// The part of it in calls that write or sync; the rest lies between opening and closing these files. `null` if unknown.
+    #[serde(default)]
+    pub written_calls_ns: Option<i64>,
     /// The part of it after the last batch; `null` if spans show waits.
     #[serde(default)]
     pub written_last_ns: Option<i64>,
-    /// Its own thread in calls that read files during the training, in addition to its readers; `null` if spans show waits.
+    /// Its own thread in calls that read files during the training, in addition to its readers, and in page faults of mapped
+    /// files; `null` if spans show waits.
     #[serde(default)]
     pub own_read_ns: Option<i64>,
+    /// The part of it in page faults, at least.
+    #[serde(default)]
+    pub own_fault_ns: i64,
     /// I/O of the trainer and its readers that overlaps its compute; `null` if compute is unknown, or if the process
     /// group has several trainers.
     #[serde(default)]
@@ -201,8 +212,21 @@ pub fn fork_all_readers(groups: &[RankGroup]) -> bool {
 }
 
 impl RankGroup {
+    /// Returns the least part of its writes in which it was ready to run without a free CPU: the time of both that does not fit
+    /// into the training.
+    pub fn written_without_cpu_ns(&self) -> i64 {
+        let written = self.written_ns.unwrap_or(0);
+        let outside = self.trained_ns - self.waited_ns.unwrap_or(0);
+        (written + self.own_no_cpu_ns.unwrap_or(0) - outside).clamp(0, written)
+    }
+
+    /// Returns `true` if the sleeps in its wait for data are those of a process that serves its readers.
+    pub fn waits_for_sleeper(&self) -> bool {
+        self.loading.sleeper.is_some() || self.waits_for_helper()
+    }
+
     /// Returns `true` if a child process that serves its readers set their pace for most of its wait for data.
-    pub fn waits_for_helper(&self) -> bool {
+    fn waits_for_helper(&self) -> bool {
         let row = self.waited_for.iter().find(|row| row.kind == WaitKind::Data && row.is_helper());
         row.is_some_and(|row| 2 * row.wait_ns > self.waited_ns.unwrap_or(0))
     }
@@ -242,10 +266,19 @@ impl RankGroup {
         Some(self.startup_ns?.min((self.start_ts - run_start).max(0)))
     }
 
-    /// Returns the largest number of readers that were alive at the same time.
+    /// Returns the largest number of readers that were alive at the same time: processes, and threads of the trainer's process. The
+    /// trainer itself counts if there are no others.
     pub fn readers_at_once(&self) -> usize {
-        let alive = |at: i64| self.readers.iter().filter(|it| it.first_ts <= at && at < it.last_ts).count();
-        self.readers.iter().map(|reader| alive(reader.first_ts)).max().unwrap_or(0)
+        let is_trainer = |reader: &ReaderUse| (reader.proc, reader.tid) == (self.proc, self.tid);
+        let is_alone = self.readers.iter().all(is_trainer);
+        let mut lives: BTreeMap<(u32, Option<i32>), (i64, i64)> = BTreeMap::new();
+        for reader in self.readers.iter().filter(|reader| is_alone || !is_trainer(reader)) {
+            let key = (reader.proc, (reader.proc == self.proc).then_some(reader.tid));
+            let life = lives.entry(key).or_insert((reader.first_ts, reader.last_ts));
+            *life = (life.0.min(reader.first_ts), life.1.max(reader.last_ts));
+        }
+        let alive = |at: i64| lives.values().filter(|(first, last)| *first <= at && at < *last).count();
+        lives.values().map(|(first, _)| alive(*first)).max().unwrap_or(0)
     }
 }
 
@@ -598,6 +631,12 @@ impl Scene<'_> {
         if told.is_some() && waits_only {
             return false;
         }
+        // Threads of a library, such as those of a database, may read for the main thread, which reads too, without being readers.
+        let are_own = group.readers.iter().all(|reader| reader.proc == group.proc);
+        let reads_too = self.thread(LaneId { proc: group.proc, tid: group.tid }).data_reads.are_a_loop();
+        if self.waits.is_known && told.is_none() && are_own && reads_too {
+            return false;
+        }
         // A program that waits for its threads a few times, or does nothing with most of their results, may be any program.
         let by_own_threads = |waits: &TrainerWaits| waits.makers().keys().all(|lane| lane.proc == group.proc);
         let works_often = |waits: &TrainerWaits| {
@@ -666,20 +705,18 @@ impl Scene<'_> {
         let told = self.waits.of(trainer);
         let readers = self.with_makers(readers, told.filter(|_| !by_spans), trainer);
         let (from, to) = self.bounds(trainer, told, &readers).filter(|(from, to)| from <= to)?;
-        let wait = match told.filter(|waits| waits.by_spans == by_spans) {
-            Some(waits) => Wait::told(waits),
-            None => Wait::of(self, trainer, basis, &readers),
-        };
+        let wait = told.filter(|waits| waits.by_spans == by_spans).map(Wait::told);
+        let wait = wait.unwrap_or_else(|| Wait::of(self, trainer, basis, &readers));
         let device = self.devices.used(trainer, (from, to), told.map(data_waits));
         let wait = wait.without(device.as_ref().map_or(0, |device| device.hidden_ns));
         let by_calls = told.filter(|waits| !waits.by_spans);
         let [others, own] = [by_calls, told].map(|waits| move |kind: WaitKind| waits.map(|waits| waits.ns(kind)));
         let (written, last) = self.written(trainer, by_calls, &readers, to - from - wait.waited.unwrap_or(0));
+        let in_calls = told.and_then(|waits| waits.written).map(|known| known.in_calls_ns.min(written));
         let began = process.start_ts.unwrap_or(self.counted.processes[trainer.proc as usize].first_ts);
-        let communicated = lane.of(Track::Comm);
-        let is_held = trainers.len() > 1 && communicated > 0 && by_spans;
+        let communicated_ns = lane.of(Track::Comm);
         let computed = if self.knows_computing { lane.of(Track::Compute) } else { 0 };
-        let own_read = |ns: i64| (ns - written).max(reads_within(&thread, (from, to))).clamp(0, to - from);
+        let (own_read_ns, own_fault_ns) = self.own_reads(&thread, by_calls.zip(Some(written)), &readers, (from, to));
         Some(RankGroup {
             proc: trainer.proc,
             host: self.hosts.get(process.host as usize).cloned().unwrap_or_default(),
@@ -713,15 +750,17 @@ impl Scene<'_> {
             startup_causes: told.map(|waits| waits.before),
             peers: by_calls.map_or(Vec::new(), |waits| self.peers(waits, trainers)),
             waited_for: Vec::new(),
-            held_ns: is_held.then(|| (lane.of(Track::Wait) + communicated).min(self.waited_ns)),
-            // Spans of the host around launches do not time the work.
+            held_ns: (trainers.len() > 1 && communicated_ns > 0 && by_spans)
+                .then(|| (lane.of(Track::Wait) + communicated_ns).min(self.waited_ns)),
             computed_ns: device.as_ref().map(|device| device.busy_ns).or((computed > 0).then_some(computed)),
             device,
-            communicated_ns: communicated,
+            communicated_ns,
             checkpoint_ns: self.knows_saving.then_some(lane.of(Track::Save)),
             written_ns: self.knows_calls.then_some(written),
+            written_calls_ns: in_calls.filter(|_| self.knows_calls),
             written_last_ns: last.filter(|_| self.knows_calls),
-            own_read_ns: by_calls.filter(|_| !readers.is_empty()).map(|waits| own_read(waits.own_storage)),
+            own_read_ns,
+            own_fault_ns,
             overlap: self.overlap(trainer.proc, trainers).filter(|_| computed > 0),
             batches: thread.batches,
             epochs: thread.epochs(),
@@ -735,6 +774,8 @@ impl Scene<'_> {
             out_of_order: told.is_some_and(|waits| waits.loaders.is_out_of_order),
             mixes_loaders: told.is_some_and(|waits| waits.loaders.alternates),
             reader_file_wait_ns: told.map_or(0, |waits| waits.reader_file_wait_ns),
+            sleeper: told.and_then(|waits| waits.sleeper),
+            may_start_earlier: told.is_some_and(|waits| waits.may_start_earlier),
         }
     }
 
@@ -752,6 +793,32 @@ impl Scene<'_> {
             true => (Basis::Spans, self.readers(trainer, trainers, Basis::Spans)),
             false => self.waits_for(trainer, self.readers(trainer, trainers, Basis::Idle), trainers),
         }
+    }
+
+    /// Returns how long the training thread read files itself, and the part of it in page faults of mapped files.
+    fn own_reads(
+        &self,
+        thread: &ThreadCount,
+        by_calls: Option<(&TrainerWaits, i64)>,
+        readers: &[Reading],
+        (from, to): (i64, i64),
+    ) -> (Option<i64>, i64) {
+        let Some((waits, written)) = by_calls else { return (None, 0) };
+        let faults = self.faults_within(waits, (from, to));
+        let in_calls = (waits.own_storage - written).max(reads_within(thread, (from, to))).clamp(0, to - from);
+        let in_calls = Some(in_calls).filter(|_| !readers.is_empty()).or((faults > 0).then_some(0));
+        (in_calls.map(|ns| (ns + faults).min(to - from)), faults)
+    }
+
+    /// Returns the least time in which the training thread waited for page faults of mapped files during its training: those before
+    /// and after it, and in its waits, took at most the time there.
+    fn faults_within(&self, waits: &TrainerWaits, (from, to): (i64, i64)) -> i64 {
+        let firsts = &self.waits.first_threads;
+        let first = firsts.iter().find(|(lane, _)| *lane == waits.lane).and_then(|(_, thread)| thread.mapped);
+        let Some(mapped) = first else { return 0 };
+        let outside = (from - mapped.from_ts).max(0) + (mapped.to_ts - to).max(0);
+        let in_waits = if waits.counts_receipts { waits.ns(WaitKind::Data) } else { 0 };
+        (mapped.fault_ns - outside - in_waits).max(0)
     }
 
     /// Returns the start and the end of a training.

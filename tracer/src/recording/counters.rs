@@ -37,7 +37,10 @@ pub fn at_wait(end: u64, duration: u64) {
     }
 }
 
-/// Takes counters before the record of a read or write on a pipe or a socket, if the previous counters are old: a
+/// File type of an eventfd, which has none.
+const NO_TYPE: u32 = 0;
+
+/// Takes counters before the record of a read or write on a pipe, a socket or an eventfd, if the previous counters are old: a
 /// thread that only works passes on its results and may never wait.
 #[cold]
 #[inline(never)]
@@ -54,7 +57,7 @@ pub fn at_message(start: u64, duration: u64, file: u32, fd: i32) {
         if Evidence::age(evidence, end) < old || Evidence::is_silent(evidence, fd, end, old) || !are_wanted() {
             return;
         }
-        if ![libc::S_IFIFO, libc::S_IFSOCK].contains(&sys::type_device_and_inode(fd).0) {
+        if ![libc::S_IFIFO, libc::S_IFSOCK, NO_TYPE].contains(&sys::type_device_and_inode(fd).0) {
             return Evidence::note_silent(evidence, fd, end, old);
         }
     }

@@ -66,7 +66,7 @@ fn inferred(case: &Case) -> Option<Judgement> {
     Some(Judgement {
         measures: vec![case.at_least("share", share)],
         says: format!(
-            "{} spent {} ({}) writing and syncing files, mostly large ones",
+            "{} spent {} ({}) saving files, mostly large ones",
             case.wording().thread(),
             time(ns as f64),
             Unit::Share.text(share.unwrap_or(0.0))

@@ -28,7 +28,7 @@ const HELPER_SLEEPS: &str = "look for sleeps in the process for which the reader
 
 fn judge(case: &Case) -> Judgement {
     let groups = &case.summary.training;
-    let is_helper = !groups.is_empty() && groups.iter().all(RankGroup::waits_for_helper);
+    let is_helper = !groups.is_empty() && groups.iter().all(RankGroup::waits_for_sleeper);
     let who = if is_helper { "a child process that slept" } else { "readers that slept" };
     let judgement = by_cause(case, &[Part::Sleep], |share| format!("{share} of the wait was for {who}"));
     Judgement { remedy: is_helper.then_some(HELPER_SLEEPS), ..judgement }

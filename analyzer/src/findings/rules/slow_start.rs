@@ -86,7 +86,9 @@ const WHOLE_RUN: &str =
 fn judge(case: &Case) -> Judgement {
     let prepared = [(generated_ns(case), "generating data"), (emptied_ns(case), "emptying the cache")];
     let before = prepared.iter().map(|(ns, _)| ns).sum::<i64>();
-    let startup = case.before_training().map(|ns| (ns - before).max(0));
+    // Without its start, the time before it is unknown.
+    let is_known = !last_to_start(case).is_some_and(|group| group.loading.may_start_earlier);
+    let startup = case.before_training().filter(|_| is_known).map(|ns| (ns - before).max(0));
     let wall = case.wall_ns();
     let step = case.summary.steps.iter().map(|row| row.median_ns as i64).max().unwrap_or(0);
     let ns = startup.unwrap_or(0);
@@ -120,7 +122,10 @@ fn judge(case: &Case) -> Judgement {
         // The trace has no evidence that the start can be shorter.
         severity: is_other.then_some(Severity::Note),
         worth: Some(Worth { ns: (ns - step).max(0), exposed: true }),
-        decide: if case.summary.training.is_empty() { RECORD_TRAINING } else { WHOLE_RUN },
+        decide: match case.summary.training.is_empty() || !is_known {
+            true => RECORD_TRAINING,
+            false => WHOLE_RUN,
+        },
         ..Judgement::default()
     }
 }

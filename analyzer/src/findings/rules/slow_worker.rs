@@ -120,20 +120,25 @@ fn judge(case: &Case) -> Judgement {
     }
 }
 
+/// A process that works and reads less than this share of the busiest reader passes the messages of others on, such as a broker.
+const PASSES_ON: f64 = 0.02;
+
 /// Returns the busiest reader of a trainer, with the ratio between its work and the median of the other readers of its loader.
 /// If the work during the wait is known, only that work counts.
 fn slowness(group: &RankGroup) -> Option<Slow<'_>> {
     let readers = numbered(group);
     let (at, busiest) = (0..).zip(&readers).max_by_key(|(_, reader)| reader.busy_ns)?;
+    let whole = |numbered: &Numbered| numbered.readers.iter().map(|reader| busy_ns(reader)).sum::<i64>() as f64;
+    let read = |numbered: &Numbered| numbered.readers.iter().map(|reader| reader.bytes_read).sum::<u64>() as f64;
+    let is_less = |of: &dyn Fn(&Numbered) -> f64, reader: &Numbered| of(reader) < PASSES_ON * of(busiest);
+    let passes_on = |reader: &Numbered| is_less(&whole, reader) && is_less(&read, reader);
     let of_others = |of: &dyn Fn(&Numbered) -> f64| {
-        let others = (0..).zip(&readers).filter(|(other, _)| *other != at);
+        let others = (0..).zip(&readers).filter(|(other, reader)| *other != at && !passes_on(reader));
         median(others.map(|(_, reader)| of(reader)).collect())
     };
     let ratio = busiest.busy_ns as f64 / of_others(&|reader| reader.busy_ns as f64)?.max(1.0);
     // Compare the total work, too, because a reader may be the busiest one during the wait by chance.
-    let whole = |numbered: &Numbered| numbered.readers.iter().map(|reader| busy_ns(reader)).sum::<i64>() as f64;
     let in_all = whole(busiest) / of_others(&whole)?.max(1.0);
-    let read = |numbered: &Numbered| numbered.readers.iter().map(|reader| reader.bytes_read).sum::<u64>() as f64;
     let (own, others) = (read(busiest), of_others(&read)?);
     let reads_more = (own.min(others) > 0.0).then_some(own >= MORE_BYTES * others);
     let name = called(busiest, at + 1, readers.len());

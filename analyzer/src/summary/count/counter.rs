@@ -288,7 +288,7 @@ impl Counter<'_> {
             _ if traits.closes => {
                 if let Some(saved) = self.saves.close(file, interval.end) {
                     self.lanes.push(self.lane, Track::Put, saved);
-                    self.timelines.put(saved);
+                    self.timelines.saved(saved);
                 }
             }
             _ => {}

@@ -71,7 +71,7 @@ pub(super) fn label(part: Part, maker: Maker) -> &'static str {
         Part::NoCpu => "no free CPU",
         Part::Gil => "Python's interpreter lock (GIL)",
         Part::Lock => "locks",
-        Part::Sleep if maker == Maker::Helper => "a child process that sleeps",
+        Part::Sleep if maker == Maker::Helper => "a process that sleeps while readers wait for it",
         Part::Sleep => "sleeping readers",
         Part::Child => "programs started by the readers",
         Part::HandOver => "transfer of batches",
@@ -119,7 +119,7 @@ fn detail(part: Part, parts: &Parts, maker: Maker) -> Option<String> {
         Part::Gil => "Threads waited for their turn in the interpreter: processes instead of threads would avoid that.".into(),
         Part::Lock => "Readers waited for locks that other threads or processes held.".into(),
         Part::Sleep if maker == Maker::Helper => {
-            "A child process slept for which readers waited: its code, or a library that it uses, called sleep or polled.".into()
+            "A process slept while readers waited for it: its code, or a library that it uses, called sleep or polled.".into()
         }
         Part::Sleep => "Readers slept: their code, or a library that it uses, called sleep or polled.".into(),
         Part::Child => "Readers waited for programs that they had started.".into(),

@@ -119,6 +119,13 @@ fn basis(summary: &Summary, headline: &Headline, waits: &Waits) -> Fact {
     let replayed = summary.what_if.as_ref().is_some_and(|replay| replay.refused.is_none());
     let is_own = is_in_own_calls(headline.bottleneck);
     match waits.groups.iter().any(|group| group.inferred) {
+        _ if is_own && headline.bottleneck != Bottleneck::OwnReads && waits.saves_outside_calls() => Fact(
+            Level::Medium,
+            format!(
+                "calls show when {} had files open for writing, not what it did between them",
+                waits.wording().thread()
+            ),
+        ),
         _ if is_own => Fact(
             Level::High,
             format!("the verdict is based on calls of {} itself, and these calls were timed", waits.wording().thread()),

@@ -54,6 +54,9 @@ pub struct Dataset {
     /// Bytes beyond the largest position reached in each file: a lower bound of the bytes read repeatedly.
     #[serde(default)]
     pub bytes_reread: u64,
+    /// The part of the time in calls on each file that such bytes took, if all bytes of a file take as long.
+    #[serde(default)]
+    pub reread_ns: u64,
     /// How often a usual file was read: the median over files, weighted by their extent, of the bytes read per byte of
     /// extent. `null` if no file with a known extent was read.
     #[serde(default)]
@@ -99,7 +102,8 @@ impl Section for Dataset {
         moved), `memory_maps` (mappings of shared memory through which processes pass data), `peers` (remote ends of \
         sockets, at most three, most bytes first: `address`, `bytes`, `connections`), `locked` (files for whose locks threads waited, at most three, longest \
         first: `path`, `waits`, `wait_ns` summed over threads), `bytes_reread` (bytes read from each file beyond the \
-        largest position, minus bytes without a position: a lower bound), `usual_reads` (bytes read from a file per byte of its extent: the median over files, \
+        largest position, minus bytes without a position: a lower bound), `reread_ns` (the part of the time in calls on each file \
+        that such bytes took, if all bytes of a file take as long), `usual_reads` (bytes read from a file per byte of its extent: the median over files, \
         weighted by their extent)";
     const SQL: Option<&'static str> = Some(include_str!("../../../sql/dataset.sql"));
 
@@ -122,7 +126,9 @@ impl Section for Dataset {
             dataset.files_unused += is_unused as u64;
             dataset.opens_unused += if is_unused { count.opens } else { 0 };
             let again = |size: i64| count.bytes_read.saturating_sub(size.max(0) as u64);
-            dataset.bytes_reread += if count.size == ABSENT { 0 } else { again(count.size) };
+            let reread = if count.size == ABSENT { 0 } else { again(count.size) };
+            dataset.bytes_reread += reread;
+            dataset.reread_ns += (count.time_ns as f64 * (reread as f64 / count.bytes_read.max(1) as f64)) as u64;
             let extent = if count.size == ABSENT { 0 } else { count.size.max(0) as u64 };
             dataset.bytes_reached += extent;
             if extent > 0 && count.bytes_read > 0 {

@@ -407,8 +407,11 @@ fn of_training(summary: &Summary, waits: &Waits) -> Headline {
     let data = waits.lost();
     // Every thread waits for a CPU now and then.
     let no_cpu = Some(waits.sum_share(|group| group.own_no_cpu_ns)).filter(|part| *part >= NO_CPU).unwrap_or(0.0);
+    // Fewer writes would not help if they mostly wait for a CPU.
+    let with_cpu = waits.written_share_with_cpu();
+    let written = if with_cpu < no_cpu { with_cpu } else { waits.written_share() };
     let others = [
-        (waits.written_share(), if saves(summary) { Bottleneck::CheckpointBound } else { Bottleneck::WriteBound }),
+        (written, if saves(summary) { Bottleneck::CheckpointBound } else { Bottleneck::WriteBound }),
         (waits.sum_share(|group| group.own_work_ns), Bottleneck::OwnWork),
         (waits.sum_share(|group| group.lock_wait_ns), Bottleneck::OwnLock),
         (waits.sum_share(|group| group.own_read_ns), Bottleneck::OwnReads),
@@ -517,14 +520,16 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
         format!("{noun} waited {} of {trained} for {what}{named}. Waits for its readers took another {data}.", ns(of))
     };
     let (lost, why) = match bottleneck {
-        Bottleneck::CheckpointBound | Bottleneck::WriteBound => {
-            ("is spent writing files", writing(waits, bottleneck, thread, &trained))
-        }
+        Bottleneck::CheckpointBound | Bottleneck::WriteBound => (
+            if waits.saves_outside_calls() { "is spent saving files" } else { "is spent writing files" },
+            writing(waits, bottleneck, thread, &trained),
+        ),
         Bottleneck::OwnReads => (
             "is spent reading files in its own thread",
             format!(
-                "{thread} itself spent at least {} of {trained} reading files, and {} waiting for its readers.",
+                "{thread} itself spent at least {} of {trained} reading {}, and {} waiting for its readers.",
                 ns(|group| group.own_read_ns),
+                if waits.mostly_faults() { "mapped files, in page faults" } else { "files" },
                 waits.mean(waits.waited)
             ),
         ),
@@ -539,9 +544,10 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
         Bottleneck::OwnNoCpu => (
             "is spent waiting for a CPU",
             format!(
-                "{thread} waited for a CPU for {} of {trained}, and for its readers for {}.",
+                "{thread} waited for a CPU for {} of {trained}, and for its readers for {}.{}",
                 ns(|group| group.own_no_cpu_ns),
-                waits.mean(waits.waited)
+                waits.mean(waits.waited),
+                beside_writes(waits)
             ),
         ),
         Bottleneck::OwnWork => (
@@ -560,8 +566,13 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
             waiting("a lock without calls, a device or the like", |group| group.unknown_wait_ns),
         ),
     };
-    with_share(bottleneck, &bottleneck.title_of(waits.wording()), part, waits, (lost, capital(&why)))
+    let is_saving = is_in_own_calls(bottleneck) && bottleneck != Bottleneck::OwnReads && waits.saves_outside_calls();
+    let title = if is_saving { SAVING.to_string() } else { bottleneck.title_of(waits.wording()) };
+    with_share(bottleneck, &title, part, waits, (lost, capital(&why)))
 }
+
+/// The title if most of the time of writes lies between opening and closing files.
+const SAVING: &str = "SAVING-BOUND";
 
 /// Returns the sentence on the writes of a training thread.
 fn writing(waits: &Waits, bottleneck: Bottleneck, thread: &str, trained: &str) -> String {
@@ -573,7 +584,19 @@ fn writing(waits: &Waits, bottleneck: Bottleneck, thread: &str, trained: &str) -
         ""
     };
     let (written, last) = (time(waits.written() as f64), waits.of_written_last());
-    format!("{thread} spent {written} of {trained} writing and syncing files{last}.{rest}")
+    let without = waits.of_written_without_cpu();
+    let (saving, in_calls) = waits.of_written_calls();
+    format!("{thread} spent {written} of {trained} {saving}{last}{without}{in_calls}.{rest}")
+}
+
+/// Returns the sentence on the writes of a training thread that mostly waits for a CPU, if they are long.
+fn beside_writes(waits: &Waits) -> String {
+    match waits.written_share() >= FREE {
+        true => {
+            format!(" Writing files took {}{}.", time(waits.written() as f64), waits.of_written_without_cpu())
+        }
+        false => String::new(),
+    }
 }
 
 /// Returns the headline of a training thread that spends its time in calls on a named pipe.

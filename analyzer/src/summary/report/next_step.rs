@@ -38,6 +38,10 @@ const IF_IT_TRAINS: &str = "see where its time in calls went: --section function
 const READ_BY_CALLS: &str =
     "read the mapped files with calls (pread, numpy.fromfile) in one run: the trace then shows how long storage takes";
 
+/// Next step if training waits for data and the trace does not show why.
+const PROFILE_READERS: &str = "profile the threads or processes that send the data (py-spy, perf): the trace does not show what they do between \
+    their calls; --section waits lists the longest waits";
+
 const RECORD_AGAIN: &str =
     "find out why events were lost (dlio-analyze TRACE --section allocation,damage), then record the run again";
 
@@ -77,21 +81,20 @@ impl Headline {
                 self.next = Some(slow_rank(summary).unwrap_or_else(|| self.bottleneck.general_step().into()));
                 self.verify = Some(COMPARE.into());
             }
+            (bottleneck @ (Bottleneck::CheckpointBound | Bottleneck::WriteBound), _)
+                if training_waits(summary).is_some_and(|waits| waits.saves_outside_calls()) =>
+            {
+                self.next = Some(CHEAPER_SAVES.into());
+                self.look_at(targets::of_bottleneck(bottleneck, summary));
+                self.verify = Some(COMPARE.into());
+            }
             (bottleneck, Some(finding)) => {
                 self.take_change(finding);
                 self.add_writes(summary);
                 self.add_to_change(finding, summary);
                 self.look_at(target_of(bottleneck, finding, summary));
             }
-            (bottleneck, None) if bottleneck.is_open() => {
-                let is_served = bottleneck == Bottleneck::DataBoundUnknown && served_to_readers(summary).is_some();
-                self.next = Some(match (has_spans, self.certainty) {
-                    _ if is_served => READ_BY_CALLS.into(),
-                    (_, Certainty::Measured) => bottleneck.general_step().into(),
-                    (true, _) => RECORD_FETCH.into(),
-                    (false, _) => with_command(RECORD_SPANS, summary),
-                });
-            }
+            (bottleneck, None) if bottleneck.is_open() => self.next = Some(self.evidence_to_record(has_spans, summary)),
             (bottleneck, None) if bottleneck.is_free() => {
                 let is_inferred = self.certainty == Certainty::Inferred;
                 self.next = Some(match (is_inferred, has_spans) {
@@ -103,11 +106,24 @@ impl Headline {
             (Bottleneck::NoTraining, None) => self.next = Some(with_command(IF_IT_TRAINS, summary)),
             (bottleneck, None) => {
                 self.add_writes(summary);
-                self.next = Some(named_step(bottleneck, summary).unwrap_or_else(|| bottleneck.general_step().into()));
+                let step = named_step(bottleneck, summary).or_else(|| steps_of_both(bottleneck, summary));
+                self.next = Some(step.unwrap_or_else(|| bottleneck.general_step().into()));
                 self.look_at(targets::of_bottleneck(bottleneck, summary));
                 self.verify = Some(COMPARE.into())
                     .filter(|_| ![Bottleneck::ReaderDied, Bottleneck::ReaderHangs].contains(&bottleneck));
             }
+        }
+    }
+
+    /// Returns how to get the evidence that a verdict lacks.
+    fn evidence_to_record(&self, has_spans: bool, summary: &Summary) -> String {
+        let is_caused_unseen = self.bottleneck == Bottleneck::DataBoundUnknown;
+        match (has_spans, self.certainty) {
+            _ if is_caused_unseen && served_to_readers(summary).is_some() => READ_BY_CALLS.into(),
+            (_, Certainty::Measured) => self.bottleneck.general_step().into(),
+            (true, _) => RECORD_FETCH.into(),
+            (false, _) if is_caused_unseen => PROFILE_READERS.into(),
+            (false, _) => with_command(RECORD_SPANS, summary),
         }
     }
 
@@ -126,6 +142,7 @@ impl Headline {
         }
         self.add_other_cause(finding, summary);
         self.add_prefetch(finding, summary);
+        self.read_pipe_ahead(finding, summary);
     }
 
     /// Adds what to do about the other one of two causes, if the change of a finding does not concern it.
@@ -159,6 +176,25 @@ impl Headline {
                 Unit::Share.text(share),
                 Wording::of(summary.training.iter()).noun()
             );
+        }
+    }
+
+    /// Adds reading ahead if other programs, such as `gzip`, send the data through a pipe: it is what shortens a transfer there, and
+    /// lets these programs work while training does not wait.
+    fn read_pipe_ahead(&mut self, finding: &Finding, summary: &Summary) {
+        use Bottleneck::{DataBoundMixed, PreprocessingBound, TransferBound};
+        let Some(program) = feeding_program(summary) else { return };
+        let step = format!(
+            "{READ_PIPE}: a pipe holds 64 KiB by default, so {program} can hardly work while training does not wait"
+        );
+        match (&mut self.next, self.bottleneck) {
+            (Some(next), _) if finding.id == HAND_OVER => *next = step,
+            // The second cause is the transfer.
+            (Some(next), _) if next.ends_with(READ_PIPE) => {
+                *next = format!("{}{step}", next.trim_end_matches(READ_PIPE))
+            }
+            (Some(next), DataBoundMixed | PreprocessingBound | TransferBound) => *next += &format!("; and {step}"),
+            _ => {}
         }
     }
 
@@ -199,7 +235,10 @@ impl Headline {
             }
             Bottleneck::NoTraining => changes.next(),
             bottleneck if bottleneck.is_open() => {
-                changes.find(|finding| finding.id != NAMES_NO_CAUSE && finding.severity <= Some(Severity::Warning))
+                // The wait may be for anything, so a rule that compares readers does not name its cause.
+                let is_meant =
+                    |finding: &&Finding| ![NAMES_NO_CAUSE, UNSPECIFIC, SLOW_READER].contains(&finding.id.as_str());
+                changes.find(|finding| is_meant(finding) && finding.severity <= Some(Severity::Warning))
             }
             bottleneck => {
                 // A file or a call is easier to act on than the path to a device.
@@ -250,7 +289,7 @@ impl Bottleneck {
             Bottleneck::OwnNoCpu => is_in(&CPUS),
             Bottleneck::CpuLimited => is_in(&CPUS) || rule == "loader-cpu-bound",
             Bottleneck::GilBound => is_in(&["loader-cpu-bound", "too-many-threads"]),
-            Bottleneck::TransferBound => rule == "hand-over",
+            Bottleneck::TransferBound => rule == HAND_OVER,
             Bottleneck::NetworkBound => is_in(&["network-wait", "store-throttled", "store-retries", "small-objects"]),
             Bottleneck::LockBound => rule == "lock-wait",
             Bottleneck::GpuIdle => is_in(&["launch-bound", "sync-every-step", "pageable-copies"]),
@@ -264,7 +303,7 @@ impl Bottleneck {
             Bottleneck::DataBoundMixed => {
                 let others = [
                     "loader-cpu-bound",
-                    "hand-over",
+                    HAND_OVER,
                     "network-wait",
                     "lock-wait",
                     "reader-programs",
@@ -301,7 +340,7 @@ impl Bottleneck {
             Bottleneck::LockBound => "find the lock that readers wait for (--section waits) and avoid sharing it",
             Bottleneck::GilBound => "read with processes instead of threads",
             Bottleneck::CpuLimited => "give the job more CPUs, or run fewer threads",
-            Bottleneck::SleepBound => "find the sleep in the readers: a retry, a poll or a rate limit",
+            Bottleneck::SleepBound => "find the sleep: a retry, a poll or a rate limit",
             Bottleneck::FileWaitBound => {
                 "speed up the program that makes these files, or start it earlier, so that files exist before readers look for them"
             }
@@ -454,20 +493,60 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
              JAX), training is limited by compute",
             row.named()
         )),
-        WaitKind::OwnWork => Some(format!("{step} {}{work}; data loading is not the bottleneck", row.named())),
+        WaitKind::OwnWork => Some(format!(
+            "{step} {}{work}; or let another thread wait for it, if {} can go on without the answer; data loading is not the \
+             bottleneck",
+            row.named(),
+            waits.wording().noun()
+        )),
         _ => None,
     }
 }
 
+/// Returns the program that sends the data of the only trainer, if that is another one than the trainer's: a program in a pipeline,
+/// or a child.
+fn feeding_program(summary: &Summary) -> Option<&str> {
+    let [group] = summary.training.as_slice() else { return None };
+    let program = |proc: u32| Some(summary.processes.iter().find(|process| process.proc == proc)?.program.as_str());
+    let own = program(group.proc)?;
+    let mut programs = group.readers.iter().map(|reader| program(reader.proc));
+    let first = programs.next().flatten().filter(|first| *first != own)?;
+    programs.all(|program| program.is_some_and(|program| program != own)).then_some(first)
+}
+
+/// Returns the steps for the two largest causes of a wait with several.
+fn steps_of_both(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
+    let causes = training_waits(summary).and_then(|waits| waits.causes);
+    let causes = causes.filter(|_| bottleneck == Bottleneck::DataBoundMixed)?;
+    let largest = || largest_cause(&causes).map(|cause| vec![cause]);
+    let found = two_causes(&causes).map(Vec::from).or_else(largest)?;
+    let steps = found.into_iter().filter(|cause| !cause.is_open()).map(|cause| own_step(cause, summary));
+    steps.reduce(|first, second| format!("{first}; then {second}"))
+}
+
+/// The step for ranks that wait for each other about equally.
+const EXCHANGE_LESS: &str = "exchange data less often (gradient accumulation, larger batches) or let it overlap with computing: all ranks wait about \
+    equally, so none of them is slow";
+
 /// Returns the step for ranks that wait for one of them.
 fn slow_rank(summary: &Summary) -> Option<String> {
     let waits = training_waits(summary)?;
+    let share = |group: &&RankGroup| group.peer_wait_ns.unwrap_or(0) as f64 / group.trained_ns.max(1) as f64;
+    let shares = || waits.groups.iter().map(share);
+    let (least, most) = (shares().fold(f64::MAX, f64::min), shares().fold(0.0, f64::max));
+    if waits.groups.len() > 1 && most - least < FREE {
+        return Some(EXCHANGE_LESS.into());
+    }
     let rank = waits.called(waits.groups.first()?);
     Some(format!(
         "profile {rank} in the next run (py-spy, perf): it may have more or larger samples, compute longer, or evaluate or save alone; \
          --view shows when the others wait for it"
     ))
 }
+
+/// The step if the work between opening and closing files sets the time of saves.
+const CHEAPER_SAVES: &str = "make these files cheaper to produce (less compression, a faster encoder or format), save less often, or in another \
+    process; faster storage would save little";
 
 /// The step for a loop that reads in its main thread.
 const READ_AHEAD: &str =
@@ -494,11 +573,17 @@ fn alone_in_its_loader(summary: &Summary) -> Option<String> {
     (is_most && is_alone).then(|| row.named())
 }
 
+/// The step if other programs send the data through a pipe.
+const READ_PIPE: &str = "read the pipe ahead in another thread";
+
 /// Returns the step against a cause that no finding is about.
 fn own_step(cause: Bottleneck, summary: &Summary) -> String {
     let of_cpus = |finding: &&Finding| CPUS.contains(&finding.id.as_str()) && finding.fired() && finding.saves();
     match cause {
         Bottleneck::StartupBound => cheaper_start(summary),
+        Bottleneck::TransferBound if feeding_program(summary).is_some() => {
+            "read the pipe ahead in another thread".into()
+        }
         Bottleneck::CpuLimited if let Some(finding) = summary.findings.iter().find(of_cpus) => finding.remedy.clone(),
         _ => cause.general_step().into(),
     }
@@ -607,6 +692,12 @@ fn failure(summary: &Summary) -> Option<(Bottleneck, &'static str, &Finding)> {
 
 /// The rule that knows only where storage does not lose time.
 const UNSPECIFIC: &str = "slow-but-idle-device";
+
+/// The rule about one reader that works more than the others.
+const SLOW_READER: &str = "slow-worker";
+
+/// The rule about passing batches on.
+const HAND_OVER: &str = "hand-over";
 
 /// The rule about batches that take different times.
 const UNEVEN: &str = "loader-jitter";

@@ -35,6 +35,7 @@ pub fn of_bottleneck(bottleneck: Bottleneck, summary: &Summary) -> Option<String
         NetworkBound => server(summary),
         SynchronizationBound if summary.training.len() == 1 => server(summary),
         LockBound | OwnLock if let Some(file) = locked_file(summary) => Some(format!("the lock of {}", file.path)),
+        SleepBound if let Some(sleeper) = sleeper(summary) => Some(sleeper),
         PreprocessingBound | GilBound | SleepBound | LockBound | SubprocessBound | ReaderHangs => reader(summary),
         _ => None,
     }
@@ -64,6 +65,14 @@ fn reader(summary: &Summary) -> Option<String> {
     let waits = training_waits(summary)?;
     let [group] = waits.groups.as_slice() else { return None };
     most(group, WaitKind::Data, waits.waited).map(|(row, _)| row.named())
+}
+
+/// Returns the process that slept while the readers of the only trainer waited for it.
+fn sleeper(summary: &Summary) -> Option<String> {
+    let waits = training_waits(summary)?;
+    let [group] = waits.groups.as_slice() else { return None };
+    let process = summary.processes.iter().find(|process| Some(process.proc) == group.loading.sleeper)?;
+    Some(called(&process.program, process.pid, process.pid))
 }
 
 /// Returns the remote end with the most bytes.

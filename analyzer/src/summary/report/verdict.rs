@@ -48,6 +48,12 @@ const COVERED: f64 = 0.8;
 /// Writes after the last batch are mentioned if they take this share of all writes.
 const AFTER_LAST: f64 = 0.25;
 
+/// The work between opening and closing files sets the time of saves if calls took less than one part in this many.
+const OUTSIDE_CALLS: i64 = 5;
+
+/// So is the part of them in which no CPU was free.
+const WITHOUT_CPU: f64 = 0.25;
+
 /// Ranks that wait longer than the one they wait for loses, by this share, wait for work that the trace does not show.
 const APART: f64 = 0.15;
 
@@ -272,7 +278,7 @@ impl Waits<'_> {
     pub(super) fn maker(&self) -> Maker {
         match () {
             () if self.read_themselves() => Maker::Trainer,
-            () if self.groups.iter().all(|group| group.waits_for_helper()) => Maker::Helper,
+            () if self.groups.iter().all(|group| group.waits_for_sleeper()) => Maker::Helper,
             () => Maker::Readers,
         }
     }
@@ -339,10 +345,61 @@ impl Waits<'_> {
         self.groups.iter().filter_map(|group| group.written_ns).max().unwrap_or(0)
     }
 
+    /// Returns `true` if training threads read files mostly by page faults.
+    pub(super) fn mostly_faults(&self) -> bool {
+        let faults = self.total(|group| Some(group.own_fault_ns));
+        faults > 0 && 2 * faults >= self.total(|group| group.own_read_ns)
+    }
+
     /// Returns [`written`](Self::written) as a share of that trainer's training.
     pub(super) fn written_share(&self) -> f64 {
+        self.share_of_writer(|group| group.written_ns.unwrap_or(0))
+    }
+
+    /// Returns the part of [`written_share`](Self::written_share) that does not show as a shortage of CPUs.
+    pub(super) fn written_share_with_cpu(&self) -> f64 {
+        self.share_of_writer(|group| group.written_ns.unwrap_or(0) - group.written_without_cpu_ns())
+    }
+
+    fn share_of_writer(&self, ns: impl Fn(&RankGroup) -> i64) -> f64 {
         let most = self.groups.iter().max_by_key(|group| group.written_ns);
-        most.map_or(0.0, |group| group.written_ns.unwrap_or(0) as f64 / group.trained_ns.max(1) as f64)
+        most.map_or(0.0, |group| ns(group) as f64 / group.trained_ns.max(1) as f64)
+    }
+
+    /// Returns the clause on the part of the writes in which the training thread had no CPU, if that is a large part.
+    pub(super) fn of_written_without_cpu(&self) -> String {
+        let most = self.groups.iter().max_by_key(|group| group.written_ns);
+        let without = most.map_or(0, |group| group.written_without_cpu_ns());
+        let is_large = without as f64 >= WITHOUT_CPU * self.written() as f64 && without > 0;
+        if is_large {
+            format!("; for at least {} of that, no CPU was free", time(without as f64))
+        } else {
+            String::new()
+        }
+    }
+
+    /// Returns the time that the trainer that wrote longest spent in calls that write or sync, if it spent most of the time between
+    /// opening and closing files.
+    pub(super) fn written_in_few_calls(&self) -> Option<i64> {
+        let most = self.groups.iter().max_by_key(|group| group.written_ns)?;
+        most.written_calls_ns.zip(most.written_ns).filter(|(calls, all)| 2 * calls < *all).map(|(calls, _)| calls)
+    }
+
+    /// Returns `true` if calls that write or sync took so little of that time that the work between them sets its length.
+    pub(super) fn saves_outside_calls(&self) -> bool {
+        self.written_in_few_calls().is_some_and(|ns| OUTSIDE_CALLS * ns < self.written())
+    }
+
+    /// Returns what the trainer that wrote longest did with files in that time, as a clause with the time in calls if that is a
+    /// small part.
+    pub(super) fn of_written_calls(&self) -> (&'static str, String) {
+        match self.written_in_few_calls() {
+            Some(ns) => (
+                "saving files",
+                format!(": {} in calls, the rest between opening and closing the files", time(ns as f64)),
+            ),
+            None => ("writing and syncing files", String::new()),
+        }
     }
 
     /// Returns the time that the trainer that wrote longest wrote after its last batch, if that is a large part.
@@ -732,9 +789,11 @@ impl Waits<'_> {
         let who = if self.groups.len() > 1 { self.called(most) } else { self.wording().noun().into() };
         let (stalled, part) = (time(written as f64), share(written, most.trained_ns));
         let others = if self.groups.len() > 1 { " Ranks that wait for it are stalled too." } else { "" };
-        let last = self.of_written_last();
+        let (last, without) = (self.of_written_last(), self.of_written_without_cpu());
+        let saved = if self.saves_outside_calls() { "saved files" } else { "wrote and synced files" };
+        let (_, calls) = self.of_written_calls();
         let saves =
-            format!("{who} was stalled for {stalled} ({part}) while its own thread wrote and synced files{last}.");
+            format!("{who} was stalled for {stalled} ({part}) while its own thread {saved}{last}{without}{calls}.");
         Some(capital(&saves) + others)
     }
 
@@ -769,14 +828,15 @@ impl Waits<'_> {
         // The process of a rank starts after its launcher.
         let before = last.start_ts - run_start - startup;
         let is_worth = |ns: i64| ns as f64 > WORTH * each as f64;
+        let most = if last.loading.may_start_earlier { "at most " } else { "" };
         is_worth(startup).then(|| match is_worth(before) {
             true => format!(
-                "{} started {} into the run, {} after its process had started.",
+                "{} started {most}{} into the run, {} after its process had started.",
                 self.wording().subject(),
                 time((before + startup) as f64),
                 time(startup as f64)
             ),
-            false => format!("{} started after {}.", self.wording().subject(), time(startup as f64)),
+            false => format!("{} started after {most}{}.", self.wording().subject(), time(startup as f64)),
         })
     }
 }

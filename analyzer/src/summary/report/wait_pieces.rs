@@ -123,6 +123,8 @@ mod tests {
             before: Parts::default(),
             file_waits: 0,
             reader_file_wait_ns: 0,
+            sleeper: None,
+            may_start_earlier: false,
             is_supplied: false,
             requests: Vec::new(),
             counts_receipts: false,

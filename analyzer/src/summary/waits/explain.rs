@@ -178,12 +178,13 @@ impl<'f, 'a> Explainer<'f, 'a> {
         let first = family.first_thread(thread.lane.proc)?;
         let works = Act { thread: first, at: end };
         let idle = family.threads[first].composition(start, end).get(Part::Idle);
+        let worked = end - start - idle;
         match self.limiter(works, start, 0) {
             // It waits for a program that it started and that works.
             Limiter::Thread(other) if self.is_program_of(other.thread, thread.lane.proc) => {
                 return Some((self.by_pace(start, end, other), first));
             }
-            Limiter::Thread(own) if own.thread == first && 2 * idle < end - start => {
+            Limiter::Thread(own) if own.thread == first && PACE_PART * worked >= end - start => {
                 return Some((self.by_pace(start, end, works), first));
             }
             _ => {}
@@ -202,9 +203,11 @@ impl<'f, 'a> Explainer<'f, 'a> {
         let thread = &self.family.threads[act.thread];
         let Some(starved) = self.starved_during(act, since) else {
             // A thread that started during the wait was started by another one, for an item that the other thread had
-            // made.
+            // made, unless it worked for most of the wait itself, as threads do that serve one request each.
             let creator = self.family.first_thread(thread.lane.proc);
-            return match creator.filter(|_| !thread.is_first && thread.born > since && depth < DEPTH_MAX) {
+            let is_new = !thread.is_first && thread.born > since && depth < DEPTH_MAX;
+            let is_new = is_new && 2 * thread.worked(thread.born, act.at) < act.at - since;
+            return match creator.filter(|_| is_new) {
                 Some(creator) => self.limiter(Act { thread: creator, at: thread.born }, since, depth + 1),
                 None => Limiter::Thread(act),
             };
@@ -307,7 +310,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
     fn by_pace_since(&mut self, start: i64, end: i64, act: Act) -> Parts {
         let ready = self.ready(act);
         let begun = ready.clamp(start, end);
-        let mut parts = Parts::of(Part::Start, begun - start);
+        let mut parts = self.starting(act.thread, start, begun);
         let thread = &self.family.threads[act.thread];
         let recent = act.at - (RUN_WAITS * (end - start)).max(RUN_MIN_NS);
         let before = Act { at: start.min(act.at), ..act };
@@ -318,6 +321,12 @@ impl<'f, 'a> Explainer<'f, 'a> {
         let run = if run.sum() > held.sum() { run - held } else { run };
         parts += run.scaled(end - begun).unwrap_or(Parts::of(Part::HandOver, end - begun));
         parts
+    }
+
+    /// Returns the start of a maker, without the time that it slept.
+    fn starting(&self, thread: usize, from: i64, to: i64) -> Parts {
+        let slept = self.family.threads[thread].composition(from, to).get(Part::Sleep).min(to - from);
+        Parts::of(Part::Start, to - from - slept) + Parts::of(Part::Sleep, slept)
     }
 
     /// Returns the time in which the first thread of a process could not send, because the trainer's process did not receive: it
@@ -433,7 +442,7 @@ impl<'f, 'a> Explainer<'f, 'a> {
         }
         let asked = starved.map_or(begun, |at| thread.steps[at].end).clamp(begun, end);
         let made = act.at.clamp(asked, end);
-        let mut parts = Parts::of(Part::Start, begun - start) + Parts::of(Part::NotAsked, asked - begun);
+        let mut parts = self.starting(act.thread, start, begun) + Parts::of(Part::NotAsked, asked - begun);
         let run = self.work(act.thread, asked.min(act.at), act.at);
         parts += run.scaled(made - asked).unwrap_or(Parts::of(Part::OutsideCalls, made - asked));
         parts + Parts::of(Part::HandOver, end - made)
@@ -444,7 +453,8 @@ impl<'f, 'a> Explainer<'f, 'a> {
     fn by_path(&mut self, start: i64, end: i64, act: Act) -> Parts {
         let begun = self.ready(self.maker(act).0).clamp(start, end);
         let mut act = Act { at: act.at.clamp(begun, end), ..act };
-        let mut parts = Parts::of(Part::Start, begun - start) + Parts::of(Part::HandOver, end - act.at);
+        let maker = self.maker(act).0.thread;
+        let mut parts = self.starting(maker, start, begun) + Parts::of(Part::HandOver, end - act.at);
         for _ in 0..HOPS_MAX {
             if act.at <= begun {
                 return parts;

@@ -334,6 +334,12 @@ impl<'a> Family<'a> {
         self.items_given(proc, i64::MIN).first().copied()
     }
 
+    /// Returns `true` for PyTorch's program that keeps the memory of tensors for the processes that share it by file names: the
+    /// sender and the receiver of a batch ask it for each tensor.
+    pub fn keeps_tensors(&self, proc: u32) -> bool {
+        self.processes[proc as usize].program.as_deref() == Some("torch_shm_manager")
+    }
+
     /// Returns `true` if Python's multiprocessing spawned the process, which then imports its modules itself.
     pub fn is_spawned(&self, proc: u32) -> bool {
         self.processes[proc as usize].command.as_deref().is_some_and(|command| command.contains(SPAWNED))

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::parts::{Part, Parts};
 use super::timeline::{Object, OpenedFile, Step, StepKind, ThreadPart};
 use crate::batch::Usage;
-use crate::summary::time::intervals::{Interval, unite};
+use crate::summary::time::intervals::{Interval, unite, united};
 use crate::summary::tree::LaneId;
 
 /// Minimum duration of a wait. A thread that sleeps and is woken immediately takes about as long.
@@ -32,8 +32,10 @@ pub struct Thread {
     pub loader_starts: Vec<Interval>,
     pub tasks: Vec<Interval>,
     pub reads: Vec<Interval>,
-    /// When it wrote and synced files.
+    /// When it saved files: in calls that write or sync, and between opening and closing a file that it wrote.
     pub puts: Vec<Interval>,
+    /// The part of it in calls.
+    pub put_calls: Vec<Interval>,
     /// Time in calls on stored files, and the part of it in writes.
     pub stored_ns: i64,
     pub written_ns: i64,
@@ -41,8 +43,9 @@ pub struct Thread {
     pub files_made: usize,
     /// Files that it opened first after sleeps, in order of time.
     pub opened: Vec<OpenedFile>,
-    /// `true` if the kernel's counters show its CPU time.
+    /// `true` if the kernel's counters show its CPU time, and until when they do.
     pub is_counted: bool,
+    pub counted_until: i64,
     /// Page faults of its work on mapped files; `None` if the trace has no counters of the kernel.
     pub faults: Option<Faults>,
     /// Its use of mapped data files, if it is the first thread of its process and maps any.
@@ -111,6 +114,7 @@ impl Thread {
         part.usage.sort_by_key(|usage| usage.ts);
         part.fetches.sort_by_key(|fetch| fetch.end);
         unite(&mut part.puts);
+        let puts = united(vec![part.puts.clone(), part.saves]);
         let born = part.first.unwrap_or(0);
         // A step that starts before the previous one ended is truncated at that end.
         let mut at = born;
@@ -143,13 +147,15 @@ impl Thread {
             through: Vec::new(),
             starved: Vec::new(),
             is_counted: !part.usage.is_empty(),
+            counted_until: part.usage.last().map_or(born, |usage| usage.ts),
             faults: Faults::of(&part.usage),
             steps: part.steps,
             fetches: part.fetches,
             loader_starts: part.loader_starts,
             tasks: part.tasks,
             reads: part.reads,
-            puts: part.puts,
+            puts,
+            put_calls: part.puts,
             stored_ns: part.stored_ns,
             written_ns: part.written_ns,
             files_made: part.made_files.len(),
@@ -164,8 +170,8 @@ impl Thread {
     /// as long as it made no calls then.
     fn use_of_mappings(&self, from: i64, usage: &[Usage]) -> Mapped {
         let (mut found, mut start) = (Mapped { from_ts: from, to_ts: self.last, faults: 0, fault_ns: 0 }, self.born);
-        for window in Window::all(usage) {
-            if window.end > from && window.major_faults >= FAULTS_MIN {
+        for window in Window::all_of_mappings(usage, Some(from)) {
+            if window.end > from && window.reads_mappings {
                 let waited = self.composition(start, window.end).get(Part::PageFaults);
                 let before = self.composition(start, from.max(start));
                 let outside = [Part::PageFaults, Part::Cpu, Part::NoCpu, Part::OutsideCalls];
@@ -184,7 +190,7 @@ impl Thread {
         unite(&mut fetches);
         let mut gaps: Vec<Parts> = Vec::with_capacity(self.steps.len());
         let mut at = 0;
-        for window in Window::all(usage) {
+        for window in Window::all_of_mappings(usage, mapped) {
             let to = at + self.steps[at..].partition_point(|step| step.end <= window.end + ROUNDING_NS);
             // The loader reads mapped files, not the training.
             let reads_files = mapped.is_some_and(|from| from < window.end);
@@ -432,6 +438,8 @@ struct Window {
     /// The thread was preempted, and the duration was not sampled.
     is_preempted: bool,
     major_faults: u64,
+    /// Its faults are those of reads through mappings, not those of a program that starts.
+    reads_mappings: bool,
     /// Number of times that the thread blocked; `None` if it is unknown.
     blocked: Option<u64>,
 }
@@ -448,8 +456,14 @@ const SERVED_NS: i64 = 50 * US;
 /// Larger numbers of switches do not fit into a record of counters.
 const SWITCHES_MAX: u64 = (1 << 12) - 1;
 
-/// Fewer such faults are those of a program that starts: they do not show that it reads mapped files.
+/// Fewer such faults are those of a program that starts: they do not show that it reads mapped files, unless this many windows
+/// since its first mapping of a data file have some.
 const FAULTS_MIN: u64 = 10;
+const RECURRING: usize = 8;
+
+/// A thread that reads mapped files may block this many times for each fault that storage serves: also for pages that are being
+/// read ahead.
+const BLOCKS_A_FAULT: u64 = 8;
 
 /// Faults that took more time than all spans that wait for batches, by more than one part in this many, were those of other work
 /// too.
@@ -470,6 +484,7 @@ impl Window {
                 run_delay: 0,
                 is_preempted: false,
                 major_faults: 0,
+                reads_mappings: false,
                 blocked: Some(0),
             });
             window.end = usage.ts;
@@ -488,6 +503,17 @@ impl Window {
         windows
     }
 
+    /// Returns all windows, and which of them show reads through mappings; `from` is the first mapping of a data file.
+    fn all_of_mappings(usage: &[Usage], from: Option<i64>) -> Vec<Window> {
+        let mut windows = Window::all(usage);
+        let faults_since = |window: &Window| window.major_faults > 0 && from.is_some_and(|from| window.end > from);
+        let recur = windows.iter().filter(|window| faults_since(window)).count() >= RECURRING;
+        for window in &mut windows {
+            window.reads_mappings = window.major_faults >= FAULTS_MIN || recur && faults_since(window);
+        }
+        windows
+    }
+
     /// Returns the least part of a time off the CPU in which storage served faults: the thread may have blocked for other
     /// reasons, as often as it blocked without such a fault.
     fn waits_for_faults(&self, off_cpu: i64) -> i64 {
@@ -499,12 +525,25 @@ impl Window {
         }
     }
 
+    /// Returns the part of a time off the CPU that is probably for faults that storage served: all of it, unless the thread blocked
+    /// many times as often.
+    fn time_of_faults(&self, off_cpu: i64) -> i64 {
+        let faults = self.major_faults;
+        match self.blocked {
+            Some(blocked) if blocked > BLOCKS_A_FAULT * faults => {
+                (off_cpu as i128 * (BLOCKS_A_FAULT * faults) as i128 / blocked as i128) as i64
+            }
+            _ if faults == 0 => 0,
+            _ => off_cpu,
+        }
+    }
+
     /// Returns the composition of the time in spans that wait for batches, outside calls: `fetched` is this time, and `all` the
     /// composition of all time outside calls. The loader reads mapped files in these spans, if they are long enough for it; other
     /// activities are as in all of the time.
     fn in_fetches(&self, all: Parts, fetched: i64) -> Parts {
         let waited = self.waits_for_faults(all.get(Part::PageFaults));
-        let is_known = self.major_faults >= FAULTS_MIN && ROOM_FOR_FAULTS * waited <= (ROOM_FOR_FAULTS + 1) * fetched;
+        let is_known = self.reads_mappings && ROOM_FOR_FAULTS * waited <= (ROOM_FOR_FAULTS + 1) * fetched;
         let waited = if is_known { waited.min(fetched) } else { 0 };
         let others = all - Parts::of(Part::PageFaults, waited);
         Parts::of(Part::PageFaults, waited) + others.scaled(fetched - waited).unwrap_or_default()
@@ -517,19 +556,15 @@ impl Window {
         let delay = self.run_delay.clamp(0, outside + calls - cpu);
         let blocked = outside + calls - cpu - delay;
         let storage = blocked.min(calls);
-        let left = match (self.major_faults > 0, self.is_preempted) {
-            (true, _) => Part::PageFaults,
-            (_, true) => Part::NoCpu,
-            _ => Part::OutsideCalls,
-        };
+        let left = if self.is_preempted { Part::NoCpu } else { Part::OutsideCalls };
+        let by_faults = self.time_of_faults(blocked - storage);
         let (served, all) = ((calls - storage) as i128, (cpu + delay).max(1) as i128);
         let [served_cpu, served_delay] = [cpu, delay].map(|ns| (ns as i128 * served / all) as i64);
-        let reads_mappings = self.major_faults >= FAULTS_MIN;
-        let faulted = if reads_mappings { (self.major_faults as i64 * FAULT_NS).min(cpu - served_cpu) } else { 0 };
+        let faulted = if self.reads_mappings { (self.major_faults as i64 * FAULT_NS).min(cpu - served_cpu) } else { 0 };
         let gaps = Parts::of(Part::Cpu, cpu - served_cpu - faulted)
-            + Parts::of(Part::PageFaults, faulted)
+            + Parts::of(Part::PageFaults, faulted + by_faults)
             + Parts::of(Part::NoCpu, delay - served_delay)
-            + Parts::of(left, blocked - storage);
+            + Parts::of(left, blocked - storage - by_faults);
         let calls = Parts::of(Part::FileCalls, served_cpu)
             + Parts::of(Part::NoCpu, served_delay)
             + Parts::of(Part::Storage, storage);
@@ -602,6 +637,21 @@ mod tests {
         assert_eq!(mapped(counters(50, 900), 0).fault_ns, 2_500_000);
         assert_eq!(mapped(counters(50, SWITCHES_MAX), 0).fault_ns, 2_500_000);
         assert_eq!(mapped(counters(9, 9), 0).fault_ns, 0);
+    }
+
+    #[test]
+    fn a_few_faults_in_each_step_are_reads_through_mappings() {
+        let fault_ns = |windows: i64| {
+            let counters =
+                Counters { cpu_us: 4_000, run_delay_us: Some(0), major_faults: 6, voluntary: 6, ..Counters::default() };
+            let at = |i: i64| (i + 1) * 10_000_000;
+            let steps = (0..windows).map(|i| step(StepKind::Take, at(i), at(i), 0)).collect();
+            let usage = (0..windows).map(|i| Usage { ts: at(i), counters }).collect();
+            let part = ThreadPart { steps, usage, first: Some(0), mapped: Some(0), ..ThreadPart::default() };
+            Thread::new(LaneId { proc: 0, tid: 1 }, true, part).mapped.unwrap().fault_ns
+        };
+        // Serving each fault takes 20 us of CPU time, too.
+        assert_eq!((fault_ns(7), fault_ns(8)), (0, 8 * 6_120_000));
     }
 
     #[test]

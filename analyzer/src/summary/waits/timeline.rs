@@ -168,6 +168,8 @@ pub struct ThreadPart {
     pub written_ns: i64,
     /// Calls that write and sync files, and the time between them while it saves a file.
     pub puts: Vec<Interval>,
+    /// From opening files that it wrote to closing them.
+    pub saves: Vec<Interval>,
     /// The first mapping of a data file.
     pub mapped: Option<i64>,
     pub first: Option<i64>,
@@ -424,6 +426,11 @@ impl TimelinePart {
         self.threads[self.at].1.puts.push(interval);
     }
 
+    /// Adds the time from opening a file that the thread wrote to closing it.
+    pub fn saved(&mut self, interval: Interval) {
+        self.threads[self.at].1.saves.push(interval);
+    }
+
     /// Adds a span in which the thread waits for its next batch. The time inside it and the time outside are divided separately.
     pub fn fetch(&mut self, interval: Interval) {
         self.threads[self.at].1.fetches.push(interval);
@@ -590,10 +597,10 @@ impl Timelines {
         if self.is_cut {
             return;
         }
-        self.puts += part.threads.iter().map(|(_, thread)| thread.puts.len()).sum::<usize>();
+        self.puts += part.threads.iter().map(|(_, thread)| thread.puts.len() + thread.saves.len()).sum::<usize>();
         if self.puts > PUTS_MAX {
             self.lacks_puts = true;
-            self.threads.values_mut().for_each(|thread| thread.puts = Vec::new());
+            self.threads.values_mut().for_each(|thread| (thread.puts, thread.saves) = (Vec::new(), Vec::new()));
         }
         for (lane, mut piece) in part.threads {
             let thread = self.threads.entry(lane).or_default();
@@ -611,6 +618,7 @@ impl Timelines {
             thread.reads.append(&mut piece.reads);
             if !self.lacks_puts {
                 thread.puts.append(&mut piece.puts);
+                thread.saves.append(&mut piece.saves);
             }
             thread.stored_ns += piece.stored_ns;
             thread.written_ns += piece.written_ns;

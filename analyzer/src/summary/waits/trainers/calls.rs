@@ -21,6 +21,12 @@ const SENT_LATE_NS: i64 = 50_000_000;
 /// Readers created within this time of each other belong together.
 const BETWEEN_FORKS_NS: i64 = 100_000_000;
 
+/// An item that was ready earlier than this part of the training may have been taken before it.
+const EARLIER_PART: i64 = 20;
+
+/// Start parameters are pickled for each reader within this time.
+const PICKLING_NS: i64 = 2_000_000_000;
+
 /// A loader starts threads and requests batches between the creation of its readers and its first wait, in this time.
 const REQUESTING_NS: i64 = 20_000_000;
 
@@ -138,11 +144,16 @@ impl Trainer<'_, '_> {
         let ready = || self.ready_until(data().filter(is_receipt), &takes, readers.len());
         let from = prepared.or_else(ready).unwrap_or(from);
         let ends = data().filter(by_reader).filter(is_receipt).map(|wait| wait.end);
-        let last = ends.chain(takes.iter().map(|take| take.end)).chain(self.last_passed_on(&collected)).max()?;
+        let own_last = ends.chain(takes.iter().map(|take| take.end)).max();
+        let ready = self.last_passed_on(&collected).max(self.last_made_beside(&readers));
+        let last = own_last.max(ready)?;
         let works = self.works_between(data());
         let receipts = data().filter(by_reader).filter(is_receipt).map(|wait| (wait.start, wait.end));
         let receipts = receipts.chain(takes.iter().map(|take| (take.start, take.end)));
         let step_max = longest_gap(receipts.filter(|(start, _)| *start >= from));
+        // The trainer takes the batches that are ready by then without a call: their number is unknown, not their use.
+        let are_ready = ready > own_last && self.is_busy(last, self.done(last));
+        let step_max = if are_ready { i64::MAX } else { step_max };
         let to = if in_vain_until == Some(last) { last } else { self.end(last, step_max, &waits, &stops) };
         if to <= from || data().next().is_none() && !self.trains(&waits, from, to) {
             return None;
@@ -151,9 +162,10 @@ impl Trainer<'_, '_> {
         waits.retain(|wait| stops_are_waits || wait.start < last || !stops.contains(&wait.end));
         let requests = self.add_receipts(&mut waits, &readers);
         let waits = within(waits, from, to.max(last));
-        let readers = readers.into_iter().collect();
-        let found =
-            TrainerWaits { waits, works, messages, readers, generations, last, ..self.trained(false, from, to) };
+        let readers: Vec<LaneId> = readers.into_iter().collect();
+        let may_start_earlier = self.may_start_earlier(&readers, from, to);
+        let found = self.trained(false, from, to);
+        let found = TrainerWaits { waits, works, messages, readers, generations, last, may_start_earlier, ..found };
         Some(TrainerWaits { counts_receipts: !requests.is_empty(), requests, ..found })
     }
 
@@ -280,6 +292,11 @@ impl Trainer<'_, '_> {
                 Ender::Thread(act) | Ender::Exit(act) => self.kind_of(wait, act, own, readers),
             };
             let mut found = self.explain(wait.start, wait.end, kind, wait.by);
+            if wait.by.act().is_some_and(|act| self.family.keeps_tensors(self.family.threads[act.thread].lane.proc)) {
+                let parts = Parts::of(Part::HandOver, wait.end - wait.start);
+                waits.push(Wait { kind: WaitKind::Data, maker: None, limiter: None, parts, ..found });
+                continue;
+            }
             // A reader does not work for the trainer while it starts.
             let is_reader = found.maker.is_some_and(|maker| readers.contains(&self.reader(maker)));
             let starts = 2 * found.parts.get(Part::Start) > wait.end - wait.start;
@@ -470,10 +487,47 @@ impl Trainer<'_, '_> {
         own.worked(from, to) - own.composition(from, to).get(Part::Storage)
     }
 
-    /// Returns when the trainer created its readers: consecutively, with short gaps.
+    /// Returns when the trainer created its readers: consecutively, with short gaps. A new process gets its start parameters, such
+    /// as a data set, through a pipe: the trainer waits until it has imported its modules and reads them.
     pub(super) fn readers_made(&self, readers: &BTreeSet<LaneId>) -> Vec<(Interval, usize)> {
         let is_reader = |child: usize| readers.contains(&self.reader_of(Act { thread: child, at: 0 }));
-        self.groups_of_forks(is_reader).into_iter().map(|(made, children)| (made, children[0])).collect()
+        let forked = self.groups_of_forks(is_reader).into_iter().map(|(made, children)| (made, children[0], false));
+        let told = self.start_parameters(readers).into_iter().map(|(sent, child)| (sent, child, true));
+        let mut all: Vec<(Interval, usize, bool)> = forked.chain(told).collect();
+        all.sort_by_key(|(made, ..)| made.start);
+        let mut found: Vec<(Interval, usize, bool)> = Vec::new();
+        for (made, child, is_told) in all {
+            let gap = if is_told || found.last().is_some_and(|last| last.2) { PICKLING_NS } else { BETWEEN_FORKS_NS };
+            let is_next = |last: &Interval| made.start - last.end < gap && !self.receives(last.end, made.start);
+            match found.last_mut().filter(|(last, ..)| is_next(last)) {
+                Some(last) => (last.0.end, last.2) = (last.0.end.max(made.end), last.2 || is_told),
+                None => found.push((made, child, is_told)),
+            }
+        }
+        found.into_iter().map(|(made, child, _)| (made, child)).collect()
+    }
+
+    /// Returns the long writes of start parameters to readers: each ends before the reader sends its first message.
+    fn start_parameters(&self, readers: &BTreeSet<LaneId>) -> Vec<(Interval, usize)> {
+        let (family, own) = (self.family, self.lane().proc);
+        let procs: BTreeSet<u32> = readers.iter().map(|lane| lane.proc).filter(|proc| *proc != own).collect();
+        let sent = family.threads[self.thread].steps.iter().filter(|step| is_blocked_send(step));
+        let told = sent.filter_map(|step| {
+            let mut takers = procs.iter().filter(|proc| family.takes(**proc, step.object.id));
+            let (Some(&proc), None) = (takers.next(), takers.next()) else { return None };
+            let first = family.first_given(proc).unwrap_or(i64::MAX);
+            let child = family.first_thread(proc).filter(|_| step.end <= first)?;
+            Some((Interval { start: step.start, end: step.end }, child))
+        });
+        told.collect()
+    }
+
+    /// Returns `true` if the trainer received a message or learned of the end of a child between two timestamps.
+    fn receives(&self, from: i64, to: i64) -> bool {
+        let steps = &self.family.threads[self.thread].steps;
+        let mut within =
+            steps[steps.partition_point(|step| step.end < from)..].iter().take_while(|step| step.start <= to);
+        within.any(|step| step.is_receipt() || step.kind == StepKind::Child && step.amount > 0)
     }
 
     /// Returns the children that the trainer created consecutively, with short gaps, as far as they are meant.
@@ -506,8 +560,8 @@ impl Trainer<'_, '_> {
     }
 
     /// Adds the time in which readers were created, without other waits in it. It lasts until the first wait for a batch if
-    /// that follows soon.
-    pub(super) fn add_start(&self, waits: &mut Vec<Wait>, (mut made, reader): (Interval, usize)) {
+    /// that follows soon. Returns its place.
+    pub(super) fn add_start(&self, waits: &mut Vec<Wait>, (mut made, reader): (Interval, usize)) -> Option<usize> {
         let next =
             waits.iter().filter(|wait| wait.kind == WaitKind::Data && wait.start >= made.end).map(|wait| wait.start);
         made.end = next.min().filter(|next| next - made.end <= REQUESTING_NS).unwrap_or(made.end);
@@ -515,11 +569,12 @@ impl Trainer<'_, '_> {
         let end = waits.iter().map(|wait| wait.start).filter(|start| (made.start..made.end).contains(start)).min();
         let start = waits.iter().map(|wait| wait.end).filter(|end| (made.start..made.end).contains(end)).max();
         let (start, end) = (start.unwrap_or(made.start), end.unwrap_or(made.end));
-        if start < end {
+        (start < end).then(|| {
             let wait = self.reader_time(start, end, Act { thread: reader, at: end });
             let at = waits.partition_point(|wait| wait.start < start);
             waits.insert(at, wait);
-        }
+            at
+        })
     }
 
     /// Returns the messages that it receives from its readers, or from any process below it if no readers are known, and
@@ -575,6 +630,34 @@ impl Trainer<'_, '_> {
         let beside = self.family.threads_of(self.lane().proc).filter(|&thread| thread != self.thread);
         let takes = beside.flat_map(|thread| self.family.threads[thread].takes());
         received_through(takes, |object| self.is_from(readers, object)).map(|step| step.end).max()
+    }
+
+    /// Returns when a reader in the trainer's process last read or passed an item on.
+    fn last_made_beside(&self, readers: &BTreeSet<LaneId>) -> Option<i64> {
+        let beside = readers.iter().filter(|lane| lane.proc == self.lane().proc);
+        let threads = beside.filter_map(|lane| self.family.thread_of(*lane)).map(|thread| &self.family.threads[thread]);
+        let passed_on = |step: &&Step| matches!(step.kind, StepKind::Give | StepKind::Post);
+        let made = threads.filter_map(|thread| {
+            let read = thread.reads.iter().map(|read| read.end).max();
+            read.max(thread.steps.iter().rfind(passed_on).map(|step| step.end))
+        });
+        made.max()
+    }
+
+    /// Returns `true` if a reader in the trainer's process had made an item long before the training that calls show: the trainer may
+    /// have taken some without a call.
+    pub(super) fn may_start_earlier(&self, readers: &[LaneId], from: i64, to: i64) -> bool {
+        let beside = readers.iter().filter(|lane| lane.proc == self.lane().proc);
+        let threads = beside.filter_map(|lane| self.family.thread_of(*lane)).map(|thread| &self.family.threads[thread]);
+        let first = threads.filter_map(|thread| thread.reads.iter().map(|read| read.end).min()).min();
+        first.is_some_and(|first| from - first > READY_NS.max((to - from) / EARLIER_PART))
+    }
+
+    /// Returns `true` if the trainer mostly works between two timestamps.
+    fn is_busy(&self, from: i64, to: i64) -> bool {
+        let did = self.family.threads[self.thread].composition(from, to);
+        let works = [Part::Cpu, Part::NoCpu, Part::FileCalls, Part::OutsideCalls, Part::Sleep, Part::Gil];
+        2 * works.iter().map(|part| did.get(*part)).sum::<i64>() > to - from
     }
 
     /// Returns `true` if readers in other processes send through an object.

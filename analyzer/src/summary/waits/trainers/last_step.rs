@@ -18,10 +18,12 @@ const SAVE_GAP_NS: i64 = 100_000_000;
 /// Shorter writes after the last step may be of a log.
 const SAVE_MIN_NS: i64 = 20_000_000;
 
-/// The time in which a trainer's own thread wrote and synced files, without its waits.
+/// The time in which a trainer's own thread saved files, without its waits.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Written {
     pub ns: i64,
+    /// The part of it in calls that write or sync. The rest lies between opening and closing these files.
+    pub in_calls_ns: i64,
     /// The part of it after the last batch.
     pub after_last_ns: i64,
 }
@@ -30,12 +32,17 @@ impl Written {
     /// Returns the time of a trainer's writes during its training; `None` if the trace has too many.
     pub(super) fn of(family: &Family, trainer: &TrainerWaits) -> Option<Written> {
         let thread = family.thread_of(trainer.lane).filter(|_| !family.lacks_puts)?;
-        let puts = &family.threads[thread].puts;
+        let thread = &family.threads[thread];
         let waited = trainer.waits.iter().map(|wait| Interval { start: wait.start, end: wait.end });
         let waited = united(vec![waited.collect()]);
-        let between = |start: i64, end: i64| shared(puts, &without(&[Interval { start, end }], &waited));
+        let between =
+            |puts: &[Interval], start: i64, end: i64| shared(puts, &without(&[Interval { start, end }], &waited));
         let (from, to, last) = (trainer.from, trainer.to, trainer.last.max(trainer.from).min(trainer.to));
-        Some(Written { ns: between(from, to), after_last_ns: between(last, to) })
+        Some(Written {
+            ns: between(&thread.puts, from, to),
+            in_calls_ns: between(&thread.put_calls, from, to),
+            after_last_ns: between(&thread.puts, last, to),
+        })
     }
 }
 

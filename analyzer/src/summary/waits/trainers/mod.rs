@@ -117,6 +117,12 @@ pub struct TrainerWaits {
     /// The longest time, over the processes of its readers, in which one waited for files while it waited for data.
     #[serde(default)]
     pub reader_file_wait_ns: i64,
+    /// The process that slept while readers waited for it, if the readers themselves hardly slept.
+    #[serde(default)]
+    pub sleeper: Option<u32>,
+    /// `true` if batches were ready long before the training that calls show.
+    #[serde(default)]
+    pub may_start_earlier: bool,
     /// `true` if its makers are processes below it, or threads that read at least as much as it does itself.
     #[serde(default)]
     pub is_supplied: bool,
@@ -319,6 +325,7 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
         let file_waits = family.file_waits(waits.lane.proc);
         waits.file_waits = file_waits.filter(|step| step.start < waits.to && step.end > waits.from).count() as u64;
         waits.reader_file_wait_ns = reader_file_wait_ns(&family, waits);
+        waits.sleeper = sleeper(&family, waits);
         waits.is_supplied = is_supplied(&family, waits);
         waits.loaders = exchange.as_ref().map(|exchange| Loaders::of(&family, exchange)).unwrap_or_default();
         waits.outside = outside(&family, waits);
@@ -386,7 +393,16 @@ fn outside(family: &Family, trainer: &TrainerWaits) -> Parts {
         sum += thread.composition(at, wait.start.min(trainer.to));
         at = at.max(wait.end);
     }
-    sum + thread.composition(at, trainer.to)
+    sum += thread.composition(at, trainer.to);
+    // The kernel's counters end before the last steps, which are probably like the others.
+    let from = thread.counted_until.clamp(trainer.from, trainer.to);
+    let unknown = thread.composition(from, trainer.to).get(Part::OutsideCalls).min(sum.get(Part::OutsideCalls));
+    let works = [Part::Cpu, Part::NoCpu, Part::PageFaults].map(|part| Parts::of(part, sum.get(part)));
+    let known = works.into_iter().fold(Parts::default(), |all, part| all + part);
+    match known.scaled(unknown).filter(|_| trainer.to - from <= from - trainer.from) {
+        Some(likely) => sum - Parts::of(Part::OutsideCalls, unknown) + likely,
+        None => sum,
+    }
 }
 
 /// Returns the activity of a trainer's own thread before its training.
@@ -402,6 +418,25 @@ fn reader_file_wait_ns(family: &Family, waits: &TrainerWaits) -> i64 {
     let lanes = waits.makers().into_keys().chain(waits.readers.iter().copied());
     let procs: BTreeSet<u32> = lanes.map(|lane| lane.proc).filter(|proc| *proc != waits.lane.proc).collect();
     procs.into_iter().map(|proc| family.file_wait_ns(proc, &within)).max().unwrap_or(0)
+}
+
+/// Returns the process, other than a reader, that slept for at least half of the time in which waits for data were for sleeps. `None`
+/// if readers slept for as long.
+fn sleeper(family: &Family, waits: &TrainerWaits) -> Option<u32> {
+    let data = waits.waits.iter().filter(|wait| wait.kind == WaitKind::Data);
+    let awaited: i64 = data.map(|wait| wait.parts.get(Part::Sleep)).sum();
+    let lanes = waits.makers().into_keys().chain(waits.readers.iter().copied()).chain([waits.lane]);
+    let own: BTreeSet<u32> = lanes.map(|lane| lane.proc).collect();
+    let (mut by_readers, mut by_others) = (0, BTreeMap::<u32, i64>::new());
+    for thread in family.threads.iter().filter(|thread| awaited > 0 && thread.lane != waits.lane) {
+        let slept = thread.composition(waits.from, waits.to).get(Part::Sleep);
+        match own.contains(&thread.lane.proc) {
+            true => by_readers += slept,
+            false => *by_others.entry(thread.lane.proc).or_default() += slept,
+        }
+    }
+    let (proc, most) = by_others.into_iter().max_by_key(|(_, ns)| *ns)?;
+    (2 * most >= awaited && 2 * by_readers < awaited && by_readers < most).then_some(proc)
 }
 
 /// The thread that writes a compressor's output writes for at least one part in this many of the time in which its data is read.
@@ -515,6 +550,17 @@ fn with_waits_of(relay: &TrainerWaits, mut trainer: TrainerWaits) -> TrainerWait
     trainer
 }
 
+/// Returns `true` if a trainer that supplies another one is supplied by it, too, in several steps: ranks that pass gradients around a
+/// ring each supply the next one.
+fn are_in_ring(family: &Family, found: &[TrainerWaits], first: &TrainerWaits, next: &TrainerWaits) -> bool {
+    let (mut reached, mut from) = (BTreeSet::new(), vec![next.lane.proc]);
+    while let Some(proc) = from.pop().filter(|proc| *proc != first.lane.proc) {
+        let others = found.iter().map(|other| other.lane.proc).filter(|to| *to != proc && family.supplies(proc, *to));
+        from.extend(others.filter(|to| reached.insert(*to)));
+    }
+    reached.contains(&first.lane.proc)
+}
+
 /// Returns trainers without those that make data for another one, serve it or launch it.
 fn without_makers(family: &Family, found: Vec<TrainerWaits>) -> Vec<TrainerWaits> {
     // A process below another trainer makes items for it, even if it receives items from other processes in turn.
@@ -551,18 +597,16 @@ fn without_makers(family: &Family, found: Vec<TrainerWaits>) -> Vec<TrainerWaits
     let serving: BTreeSet<LaneId> =
         found.iter().filter(|trainer| serves(trainer)).map(|trainer| trainer.lane).collect();
     // A program that only makes data for another program does not train, unless that one takes its results.
-    let others_of = |trainer: &TrainerWaits| {
-        let own = trainer.lane.proc;
-        found.iter().filter(move |other| other.lane.proc != own)
-    };
+    let others_of = |own: u32| found.iter().filter(move |other| other.lane.proc != own);
     let supplies = |trainer: &TrainerWaits| {
         let is_its = |other: &&TrainerWaits| !serving.contains(&other.lane) && !takes_log(trainer, other);
-        let mut its = others_of(trainer).filter(is_its);
-        !has_rank(trainer.lane) && its.any(|other| family.supplies(trainer.lane.proc, other.lane.proc))
+        let its = others_of(trainer.lane.proc).filter(is_its);
+        let mut its = its.filter(|other| family.supplies(trainer.lane.proc, other.lane.proc));
+        !has_rank(trainer.lane) && its.any(|other| !are_in_ring(family, &found, trainer, other))
     };
     let keeps_log = |trainer: &TrainerWaits| {
         let own = trainer.lane.proc;
-        others_of(trainer).any(|other| family.supplies(other.lane.proc, own) && takes_log(other, trainer))
+        others_of(own).any(|other| family.supplies(other.lane.proc, own) && takes_log(other, trainer))
     };
     // A server does not train, if there is another trainer.
     let is_server = |trainer: &TrainerWaits| {
@@ -662,6 +706,8 @@ impl<'f, 'a> Trainer<'f, 'a> {
             before,
             file_waits: 0,
             reader_file_wait_ns: 0,
+            sleeper: None,
+            may_start_earlier: false,
             is_supplied,
             faults,
             requests: Vec::new(),

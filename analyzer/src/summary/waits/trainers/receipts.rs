@@ -19,6 +19,9 @@ const BATCHES_MIN: usize = 5;
 const OF_BATCHES: usize = 5;
 const REQUESTED: usize = 2;
 
+/// A message with this number of bytes or more is a batch.
+const SHORT: i64 = 128;
+
 /// CPU time that unpickling a batch may take: per batch, and per byte if it consists of small objects. Choosing samples takes the rest.
 const UNPICKLING_NS: i64 = 2_000_000;
 const OBJECTS_NS_PER_BYTE: i64 = 400;
@@ -34,11 +37,14 @@ struct Batch {
     step: usize,
 }
 
-/// A loader: when it sent requests to its readers, and when the trainer received their messages, in order of time.
+/// A loader: when its readers were made, when it sent requests to them, and when the trainer received their messages, in order of
+/// time, and of these the short ones, with which readers of an earlier pass say that they begin another one.
 #[derive(Default)]
 struct Loader {
+    born: Vec<i64>,
     sent: Vec<i64>,
     received: Vec<i64>,
+    short: Vec<i64>,
 }
 
 /// A request, and the loader that sent it.
@@ -52,6 +58,22 @@ impl Loader {
     fn begins_with(&self, request: &Request) -> bool {
         let before = |times: &[i64]| times.partition_point(|at| *at < request.at);
         before(&self.sent) <= before(&self.received)
+    }
+
+    /// Returns, for each pass, when its readers were ready for requests, and when it had sent the first ones, which precede the
+    /// first batch. In this time the sampler chooses the first samples.
+    fn first_requests(&self) -> Vec<(i64, i64)> {
+        // Messages that are all short are batches.
+        let resumes = if OF_BATCHES * self.short.len() < self.received.len() { &self.short[..] } else { &[] };
+        let resumed = resumes.chunks_exact(self.born.len().max(1)).filter_map(|all| all.last().copied());
+        let ready = self.born.iter().copied().max().into_iter().chain(resumed);
+        let requested = |ready: i64| {
+            let received = self.received.get(self.received.partition_point(|at| *at <= ready))?;
+            let sent =
+                self.sent[..self.sent.partition_point(|at| at < received)].last().filter(|sent| **sent > ready)?;
+            Some((ready, *sent))
+        };
+        ready.filter_map(requested).collect()
     }
 }
 
@@ -68,6 +90,14 @@ impl Trainer<'_, '_> {
             return Vec::new();
         }
         let mut more = Vec::new();
+        for (ready, end) in loaders.values().flat_map(Loader::first_requests) {
+            let start = self.made_readers(ready, end);
+            let first = Batch { start, end: start, object: 0, bytes: 0, step: 0 };
+            let waits = self.add_receipt(waits, end, &first);
+            more.extend(
+                waits.into_iter().map(|wait| Wait { parts: wait.parts.relabel(Part::HandOver, Part::Start), ..wait }),
+            );
+        }
         worked
             .into_iter()
             .for_each(|(request, batches)| more.extend(self.add_receipt(waits, request, &merged(batches))));
@@ -106,6 +136,36 @@ impl Trainer<'_, '_> {
         within.into_iter().any(|step| matches!(step.kind, StepKind::Fork | StepKind::Child | StepKind::Join))
     }
 
+    /// Returns when the trainer had made all readers of a loader, which exist since a timestamp, before its first requests.
+    fn made_readers(&self, born: i64, sent: i64) -> i64 {
+        let steps = &self.family.threads[self.thread].steps;
+        let before = &steps[..steps.partition_point(|step| step.end <= sent)];
+        let last = before.iter().rfind(|step| step.kind == StepKind::Fork).filter(|step| step.end > born);
+        last.map_or(born, |step| step.end)
+    }
+
+    /// Returns the processes below the trainer that follow the protocol of PyTorch's loader: they look with a timeout for requests,
+    /// which another thread of the trainer's process sends, and answer through a pipe from which the trainer takes batches.
+    pub(super) fn loader_workers(&self) -> BTreeSet<u32> {
+        let (family, own) = (self.family, self.lane().proc);
+        let mut taken: BTreeMap<u64, usize> = BTreeMap::new();
+        let takes = family.threads[self.thread].takes().filter(|step| step.object.id >> 56 == PIPE);
+        takes.for_each(|step| *taken.entry(step.object.id).or_default() += 1);
+        taken.retain(|_, count| *count >= BATCHES_MIN);
+        let answers = |proc: u32| taken.keys().any(|object| family.gives(proc, *object));
+        let is_requested = |object: u64| {
+            let givers = family.givers(object);
+            let mut its = givers.into_iter().filter(|giver| family.threads[*giver].lane.proc == own).peekable();
+            its.peek().is_some() && its.all(|giver| giver != self.thread)
+        };
+        let looks = |proc: u32| {
+            let first = family.first_thread(proc);
+            first.is_some_and(|first| polled(&family.threads[first]).into_iter().any(is_requested))
+        };
+        let procs = (0..family.processes.len() as u32).filter(|proc| *proc != own && family.is_below(*proc, own));
+        procs.filter(|proc| answers(*proc) && looks(*proc)).collect()
+    }
+
     /// Returns when the trainer woke the threads of its process that request batches, each from one reader, with their loaders.
     /// Readers look for requests with a timeout, as only those of PyTorch's loader do.
     fn requests(&self, readers: &BTreeSet<LaneId>) -> (Vec<Request>, BTreeMap<u64, Loader>) {
@@ -117,17 +177,18 @@ impl Trainer<'_, '_> {
         };
         // Per queue of requests, the readers that take them, and their loaders; and the loaders whose readers look for requests.
         let (mut queues, mut looking) = (BTreeMap::<u64, Vec<u64>>::new(), BTreeSet::new());
+        let (mut requests, mut loaders) = (Vec::new(), BTreeMap::<u64, Loader>::new());
         for reader in readers.iter().filter(|reader| reader.proc != own) {
             let Some(results) = results_of(reader.proc) else { continue };
             let Some(thread) = family.thread_of(*reader).map(|thread| &family.threads[thread]) else { continue };
             let objects: BTreeSet<u64> = thread.takes().map(|step| step.object.id).collect();
             let polled = polled(thread);
+            loaders.entry(results).or_default().born.push(thread.born);
             for object in objects.into_iter().filter(|object| family.gives(own, *object)) {
                 queues.entry(object).or_default().push(results);
                 looking.extend(polled.contains(&object).then_some(results));
             }
         }
-        let (mut requests, mut loaders) = (Vec::new(), BTreeMap::<u64, Loader>::new());
         for (queue, takers) in queues {
             let [results] = takers[..] else { continue };
             if !looking.contains(&results) {
@@ -153,6 +214,9 @@ impl Trainer<'_, '_> {
             let taken = family.threads[self.thread].takes();
             let messages = taken.filter(|step| step.object.id == *results && step.amount == HEADER);
             loader.received = messages.map(|step| step.end).collect();
+            let bodies = family.threads[self.thread].takes();
+            let bodies = bodies.filter(|step| step.object.id == *results && step.amount != HEADER);
+            loader.short = bodies.filter(|step| step.amount < SHORT).map(|step| step.end).collect();
             loader.sent.sort_unstable();
         }
         requests.sort_by_key(|request: &Request| request.at);
@@ -160,14 +224,16 @@ impl Trainer<'_, '_> {
         (requests, loaders)
     }
 
-    /// Returns the pipes from which the trainer takes messages that it looks for with a timeout, and the number of messages.
+    /// Returns the pipes from which the trainer takes messages that it looks for with a timeout, and the number of messages. If all
+    /// messages were ready, no look took long enough to be recorded: then all its pipes count.
     fn polled_pipes(&self) -> BTreeMap<u64, usize> {
         let polled = polled(&self.family.threads[self.thread]);
         let taken = self.family.threads[self.thread].takes().map(|step| step.object.id);
         let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
-        taken.filter(|object| object >> 56 == PIPE && polled.contains(object)).for_each(|object| {
-            *counts.entry(object).or_default() += 1;
-        });
+        taken.filter(|object| object >> 56 == PIPE).for_each(|object| *counts.entry(object).or_default() += 1);
+        if counts.keys().any(|object| polled.contains(object)) {
+            counts.retain(|object, _| polled.contains(object));
+        }
         counts
     }
 
@@ -263,7 +329,7 @@ mod tests {
         let batches = [batch(10, 7), batch(20, 8), batch(80, 7)];
         // The step of the training lies between the second batch and the request for more of the first loader.
         let requests = [(15, 7), (85, 7)].map(|(at, loader)| Request { at, loader });
-        let loader = || Loader { sent: vec![1, 2], received: vec![] };
+        let loader = || Loader { sent: vec![1, 2], ..Loader::default() };
         let loaders = BTreeMap::from([(7, loader()), (8, loader())]);
         let worked = |batches: &[Batch]| -> Vec<(i64, usize)> {
             let worked = trainer.worked_on(batches, &requests, &loaders);
@@ -271,5 +337,20 @@ mod tests {
         };
         assert_eq!(worked(&batches), [(15, 1), (85, 1)]);
         assert_eq!(worked(&batches[..2]), [(15, 1)]);
+    }
+
+    #[test]
+    fn the_sampler_chooses_between_the_start_of_a_pass_and_its_first_batch() {
+        // Two readers with two requests each; the readers of the second pass answer that they begin it.
+        let loader = |short: Vec<i64>| Loader {
+            born: vec![10, 20],
+            sent: vec![60, 61, 62, 63, 100, 140, 141],
+            received: vec![70, 80, 90, 95, 96, 97, 105, 106, 150, 151, 152, 153],
+            short,
+        };
+        assert_eq!(loader(vec![105, 106]).first_requests(), [(20, 63), (106, 141)]);
+        assert_eq!(loader(vec![]).first_requests(), [(20, 63)]);
+        // If all messages are short, they are batches.
+        assert_eq!(loader(loader(vec![]).received).first_requests(), [(20, 63)]);
     }
 }

@@ -358,6 +358,7 @@ impl Trainer<'_, '_> {
         let mut makers: BTreeMap<usize, [u64; 2]> = BTreeMap::new();
         let barriers = self.find_barriers(waits);
         let apart = self.find_apart();
+        let workers = self.loader_workers();
         let mut relays: BTreeMap<u32, bool> = BTreeMap::new();
         for wait in waits {
             let Some(act) = wait.by.act() else { continue };
@@ -369,7 +370,7 @@ impl Trainer<'_, '_> {
             }
             let is_reply = || self.is_reply(wait, maker) && !self.reads(maker, wait.start) && !self.loads_items(maker);
             let computes = barriers.contains(&maker.thread) || apart.contains(&maker.thread);
-            let is_own = !is_clerk && (computes || is_reply());
+            let is_own = !is_clerk && !workers.contains(&proc) && (computes || is_reply());
             let [all, own] = makers.entry(self.maker_key(maker)).or_default();
             (*all, *own) = (*all + 1, *own + is_own as u64);
         }
@@ -429,7 +430,9 @@ impl Trainer<'_, '_> {
             let (maker, _) = self.explainer.maker(act);
             let is_own = self.does_own_work(own, act, maker);
             let is_far = self.relation_of(maker.thread) == Relation::Stranger;
-            let reader = if maker.thread == self.thread || is_far { act } else { maker };
+            // Who keeps the memory of tensors makes no batches.
+            let is_kept = self.family.keeps_tensors(self.family.threads[maker.thread].lane.proc);
+            let reader = if maker.thread == self.thread || is_far || is_kept { act } else { maker };
             // A thread of the trainer's process that only forwards the trainer's input makes nothing.
             let is_echo =
                 reader.thread == self.thread || maker.thread == self.thread && self.relation(&act) != Relation::Child;
@@ -438,10 +441,12 @@ impl Trainer<'_, '_> {
                 (*all, *owns) = (*all + 1, *owns + is_own as usize);
             }
         }
+        ended.retain(|lane, _| !self.family.keeps_tensors(lane.proc));
         let woken = self.woken_readers();
+        let workers = self.loader_workers();
         let is_own = |lane: &LaneId| {
             let wakes = woken.get(lane).copied().unwrap_or(0);
-            ended.get(lane).is_some_and(|[all, owns]| 2 * owns >= *all.max(&wakes))
+            !workers.contains(&lane.proc) && ended.get(lane).is_some_and(|[all, owns]| 2 * owns >= *all.max(&wakes))
         };
         let collected = self.collected_beside();
         let is_collected = |lane: &LaneId| collected.contains(&lane.proc) && self.is_fork_of_trainer(lane.proc);
@@ -449,7 +454,8 @@ impl Trainer<'_, '_> {
         let made = ended.iter().filter(|(lane, [all, _])| is_maker(lane, *all)).map(|(lane, _)| *lane);
         let relay = self.relay.map(|thread| self.family.threads[thread].lane);
         let others = self.hand_to_trainer().into_iter().chain(woken.keys().copied()).chain(relay);
-        let all: BTreeSet<LaneId> = made.chain(others).collect();
+        let keeps_tensors = |lane: &LaneId| self.family.keeps_tensors(lane.proc);
+        let all: BTreeSet<LaneId> = made.chain(others).filter(|lane| !keeps_tensors(lane)).collect();
         let most = ended.values().map(|[all, _]| *all).max().unwrap_or(0);
         let is_rare = |lane: &LaneId| ended.get(lane).map_or(0, |[all, _]| *all) * SERVER_PART < most;
         let serves = |lane: &LaneId| {

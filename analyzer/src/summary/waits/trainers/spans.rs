@@ -15,12 +15,15 @@ impl Trainer<'_, '_> {
         let (from, to) = (fetches.first()?.start, fetches.last()?.end);
         let by_calls = Trainer::new(self.family, self.thread).by_calls();
         let (beside, requests) = by_calls.map_or_else(Default::default, |found| (found.waits, found.requests));
-        let has_makers = fetches.iter().any(|fetch| self.ender_of(fetch).act().is_some());
+        let is_ended = |fetch: &Interval| self.ender_of(fetch).act().is_some();
+        let has_makers = !requests.is_empty() || fetches.iter().any(is_ended);
         let mut waits: Vec<Wait> = fetches.iter().map(|fetch| self.fetch(fetch, has_makers, &requests)).collect();
         let is_own = |wait: &&Wait| wait.maker.is_none() && self.bytes_taken(wait.start, wait.end) == 0;
         let own_fetch_ns = waits.iter().filter(is_own).map(|wait| wait.end - wait.start).sum();
         for made in united(vec![self.family.threads[self.thread].loader_starts.clone()]) {
-            self.add_start(&mut waits, (made, self.thread));
+            if let Some(at) = self.add_start(&mut waits, (made, self.thread)) {
+                waits[at].parts = started(&waits[at], &beside);
+            }
         }
         let from = waits.first().map_or(from, |wait| wait.start.min(from));
         let works = waits.iter().zip(waits.iter().skip(1)).filter(|(a, b)| b.start - a.end >= WORK_NS).count() as u64;
@@ -127,6 +130,17 @@ impl Trainer<'_, '_> {
         wait.parts += rest;
         wait
     }
+}
+
+/// Returns the causes of a span in which a loader was created: those of the waits for data that calls show in it, and the start of its
+/// readers for the rest.
+fn started(span: &Wait, by_calls: &[Wait]) -> Parts {
+    let shares = by_calls.iter().filter(|wait| wait.kind == WaitKind::Data).filter_map(|wait| {
+        let ns = wait.end.min(span.end) - wait.start.max(span.start);
+        if ns > 0 { wait.parts.scaled(ns) } else { None }
+    });
+    let known = shares.fold(Parts::default(), |sum, parts| sum + parts);
+    known + Parts::of(Part::Start, span.end - span.start - known.sum())
 }
 
 /// Returns the longest part of a wait outside spans, if that is most of it.

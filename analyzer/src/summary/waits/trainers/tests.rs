@@ -1261,11 +1261,11 @@ fn saved_after(pause: i64) -> TrainerWaits {
 fn a_save_directly_after_the_last_batch_is_a_part_of_the_last_step() {
     let found = saved_after(10);
     assert_eq!((found.last / MS, found.to / MS), (190, 500));
-    assert_eq!(found.written, Some(Written { ns: 305 * MS, after_last_ns: 300 * MS }));
+    assert_eq!(found.written, Some(Written { ns: 305 * MS, in_calls_ns: 305 * MS, after_last_ns: 300 * MS }));
     // Something else came between the training and this save.
     let found = saved_after(400);
     assert_eq!(found.to / MS, 190);
-    assert_eq!(found.written, Some(Written { ns: 5 * MS, after_last_ns: 0 }));
+    assert_eq!(found.written, Some(Written { ns: 5 * MS, in_calls_ns: 5 * MS, after_last_ns: 0 }));
 }
 
 #[test]
@@ -1455,4 +1455,64 @@ fn a_program_that_a_reader_starts_and_that_reads_waits_for_storage() {
         only(&explained(timelines, &processes)).parts(WaitKind::Data).largest()
     };
     assert_eq!((largest(26), largest(0)), (Part::Storage, Part::Child));
+}
+
+#[test]
+fn a_process_that_sleeps_while_readers_wait_for_it_is_no_reader() {
+    let socket = Object { id: 9, network: false };
+    let sleeps = |i: i64| step(StepKind::Sleep, Object::default(), 40 * i + 3, 40 * i + 28);
+    let found = |by_reader: bool| {
+        let asks = |i: i64| step(StepKind::Take, socket, 40 * i + 2, 40 * i + 29);
+        let makes = |i: i64| {
+            [if by_reader { sleeps(i) } else { asks(i) }, step(StepKind::Give, PIPE, 40 * i + 30, 40 * i + 30)]
+        };
+        let serves = |i: i64| [sleeps(i), step(StepKind::Give, socket, 40 * i + 29, 40 * i + 29)];
+        let server = LaneId { proc: 2, tid: STARTED_LATER };
+        let steps = [(READER, (0..5).flat_map(makes).collect()), (server, (0..5).flat_map(serves).collect())];
+        let threads = steps.map(|(lane, steps)| (lane, steps, Vec::new()));
+        let found = waits([(TRAINER, trainer(), Vec::new())].into_iter().chain(threads).collect());
+        let trainer = only(&found);
+        (trainer.parts(WaitKind::Data).largest(), trainer.sleeper)
+    };
+    assert_eq!((found(false), found(true)), ((Part::Sleep, Some(2)), (Part::Sleep, None)));
+}
+
+#[test]
+fn a_thread_that_serves_one_request_sets_the_pace_instead_of_the_one_that_accepts() {
+    let socket = Object { id: 9, network: false };
+    let mut threads = vec![(TRAINER, trainer(), Vec::new())];
+    threads.push((READER, (0..5).map(|i| step(StepKind::Take, socket, 40 * i, 40 * i + 2)).collect(), Vec::new()));
+    for i in 0..5 {
+        let lane = LaneId { proc: 1, tid: STARTED_LATER + 1 + i as i32 };
+        let sleeps = step(StepKind::Sleep, Object::default(), 40 * i + 2, 40 * i + 29);
+        threads.push((lane, vec![sleeps, step(StepKind::Give, PIPE, 40 * i + 30, 40 * i + 30)], Vec::new()));
+    }
+    let found = waits(threads);
+    let all = only(&found).waits.iter().fold(Parts::default(), |sum, wait| sum + wait.parts);
+    assert_eq!(all.largest(), Part::Sleep);
+}
+
+#[test]
+fn start_parameters_that_a_new_reader_does_not_read_yet_are_its_start() {
+    let told = Object { id: 9, network: false };
+    let fork = step(StepKind::Fork, Object::default(), 0, 1);
+    let found = |blocked: bool| {
+        let end = if blocked { 90 } else { 2 };
+        let fork = Step { amount: 2, ..fork };
+        let sent = Step { amount: 4_096, ..step(StepKind::Give, told, 1, end) };
+        let taken = (0..5).map(|i| step(StepKind::Take, PIPE, 100 + 40 * i, 100 + 40 * i + 30));
+        let made = (0..5).map(|i| step(StepKind::Give, PIPE, 130 + 40 * i, 130 + 40 * i));
+        let reader = [step(StepKind::Take, told, 2, end + 1)].into_iter().chain(made).collect();
+        let threads =
+            vec![(TRAINER, [fork, sent].into_iter().chain(taken).collect(), vec![]), (READER, reader, vec![])];
+        let found = waits(threads);
+        only(&found)
+            .waits
+            .iter()
+            .filter(|wait| wait.end <= 100 * MS)
+            .map(|wait| wait.parts.get(Part::Start))
+            .sum::<i64>()
+    };
+    assert!(found(true) >= 89 * MS, "{}", found(true));
+    assert!(found(false) < 89 * MS, "{}", found(false));
 }
