@@ -716,7 +716,7 @@ impl Scene<'_> {
         let began = process.start_ts.unwrap_or(self.counted.processes[trainer.proc as usize].first_ts);
         let communicated_ns = lane.of(Track::Comm);
         let computed = if self.knows_computing { lane.of(Track::Compute) } else { 0 };
-        let (own_read_ns, own_fault_ns) = self.own_reads(&thread, by_calls.zip(Some(written)), &readers, (from, to));
+        let (own_read_ns, own_fault_ns) = self.own_reads(trainer, (told, written), &readers, (from, to));
         Some(RankGroup {
             proc: trainer.proc,
             host: self.hosts.get(process.host as usize).cloned().unwrap_or_default(),
@@ -795,29 +795,33 @@ impl Scene<'_> {
         }
     }
 
-    /// Returns how long the training thread read files itself, and the part of it in page faults of mapped files.
+    /// Returns how long the training thread read files itself, and the part of it in page faults of mapped files. Spans that wait for
+    /// data include such reads.
     fn own_reads(
         &self,
-        thread: &ThreadCount,
-        by_calls: Option<(&TrainerWaits, i64)>,
+        trainer: LaneId,
+        (waits, written): (Option<&TrainerWaits>, i64),
         readers: &[Reading],
         (from, to): (i64, i64),
     ) -> (Option<i64>, i64) {
-        let Some((waits, written)) = by_calls else { return (None, 0) };
-        let faults = self.faults_within(waits, (from, to));
-        let in_calls = (waits.own_storage - written).max(reads_within(thread, (from, to))).clamp(0, to - from);
-        let in_calls = Some(in_calls).filter(|_| !readers.is_empty()).or((faults > 0).then_some(0));
-        (in_calls.map(|ns| (ns + faults).min(to - from)), faults)
+        if waits.is_some_and(|waits| waits.by_spans) {
+            return (None, 0);
+        }
+        let faults = self.faults_within(trainer, waits, (from, to));
+        let read = reads_within(&self.thread(trainer), (from, to));
+        let in_calls = waits.filter(|_| !readers.is_empty()).map(|waits| (waits.own_storage - written).max(read));
+        let in_calls = in_calls.or((faults > 0).then_some(0));
+        (in_calls.map(|ns| (ns.max(0) + faults).min(to - from)), faults)
     }
 
     /// Returns the least time in which the training thread waited for page faults of mapped files during its training: those before
     /// and after it, and in its waits, took at most the time there.
-    fn faults_within(&self, waits: &TrainerWaits, (from, to): (i64, i64)) -> i64 {
+    fn faults_within(&self, trainer: LaneId, waits: Option<&TrainerWaits>, (from, to): (i64, i64)) -> i64 {
         let firsts = &self.waits.first_threads;
-        let first = firsts.iter().find(|(lane, _)| *lane == waits.lane).and_then(|(_, thread)| thread.mapped);
+        let first = firsts.iter().find(|(lane, _)| *lane == trainer).and_then(|(_, thread)| thread.mapped);
         let Some(mapped) = first else { return 0 };
         let outside = (from - mapped.from_ts).max(0) + (mapped.to_ts - to).max(0);
-        let in_waits = if waits.counts_receipts { waits.ns(WaitKind::Data) } else { 0 };
+        let in_waits = waits.filter(|waits| waits.counts_receipts).map_or(0, |waits| waits.ns(WaitKind::Data));
         (mapped.fault_ns - outside - in_waits).max(0)
     }
 

@@ -46,6 +46,8 @@ pub struct Thread {
     /// `true` if the kernel's counters show its CPU time, and until when they do.
     pub is_counted: bool,
     pub counted_until: i64,
+    /// `true` if it accepts connections.
+    pub accepts: bool,
     /// Page faults of its work on mapped files; `None` if the trace has no counters of the kernel.
     pub faults: Option<Faults>,
     /// Its use of mapped data files, if it is the first thread of its process and maps any.
@@ -147,6 +149,7 @@ impl Thread {
             through: Vec::new(),
             starved: Vec::new(),
             is_counted: !part.usage.is_empty(),
+            accepts: part.steps.iter().any(|step| step.kind == StepKind::Accept),
             counted_until: part.usage.last().map_or(born, |usage| usage.ts),
             faults: Faults::of(&part.usage),
             steps: part.steps,
@@ -365,11 +368,6 @@ impl Thread {
     pub fn has_sent(&self, by: i64) -> bool {
         let mut before = self.steps.iter().take_while(|step| step.start <= by);
         before.any(|step| step.kind == StepKind::Give && step.object.id != 0)
-    }
-
-    /// Returns `true` if it accepts connections.
-    pub fn accepts(&self) -> bool {
-        self.steps.iter().any(|step| step.kind == StepKind::Accept)
     }
 
     pub fn is_starved(&self, at: usize) -> bool {

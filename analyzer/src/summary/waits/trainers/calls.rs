@@ -88,6 +88,11 @@ const WAITING: i64 = 20;
 /// A reader sends this many messages at most before its first batch.
 const READY_MAX: usize = 2;
 
+/// Processes greet each other with this many messages at most. Batches have this many times their bytes, and at least this many.
+const GREETING_MAX: usize = 4;
+const GREETINGS: i64 = 100;
+const BATCH_BYTES: i64 = 4_096;
+
 /// A pause after such messages is not a step if it takes this long, and this many times the longest later pause.
 const READY_NS: i64 = 100_000_000;
 const PAUSES: i64 = 3;
@@ -237,12 +242,28 @@ impl Trainer<'_, '_> {
         for at in (1..receipts.len()).rev() {
             let pause = receipts[at].start - receipts[at - 1].end;
             let is_pause = pause >= READY_NS.max(PAUSES * longest) && at + WAITS_MIN <= receipts.len();
-            if is_pause && at <= READY_MAX * readers && self.are_unlike(&receipts[..at], &receipts[at..]) {
+            let (first, others) = receipts.split_at(at);
+            let are_ready = || at <= READY_MAX * readers && self.are_unlike(first, others);
+            let are_greetings = || at <= GREETING_MAX * readers && self.are_short(first, others);
+            if is_pause && (are_ready() || are_greetings()) {
                 return Some(receipts[at].start);
             }
             longest = longest.max(pause);
         }
         None
+    }
+
+    /// Returns `true` if the first messages are short and most others long, as after a greeting by which processes know each other.
+    fn are_short(&self, first: &[Interval], others: &[Interval]) -> bool {
+        let bytes = |receipt: &Interval| -> i64 {
+            let steps = &self.family.threads[self.thread].steps;
+            let steps = &steps[steps.partition_point(|step| step.end < receipt.start)..];
+            let taken = steps.iter().take_while(|step| step.end <= receipt.end).filter(|step| step.is_receipt());
+            taken.map(|step| step.amount.max(0)).sum()
+        };
+        let others: Vec<i64> = others.iter().map(bytes).collect();
+        let most = first.iter().map(bytes).max().unwrap_or(0);
+        most > 0 && median(&others) >= BATCH_BYTES.max(GREETINGS * most)
     }
 
     /// Returns `true` if the objects of the first messages carried none of the others.

@@ -67,7 +67,7 @@ impl Trainer<'_, '_> {
     /// Returns `true` if the process accepts connections: it waits for requests.
     fn is_server(&self) -> bool {
         let mut threads = self.family.threads_of(self.lane().proc);
-        threads.any(|thread| self.family.threads[thread].accepts())
+        threads.any(|thread| self.family.threads[thread].accepts)
     }
 
     /// Returns the kind of a wait for a message from outside, and what ended it; `None` for all other steps. Who sends more

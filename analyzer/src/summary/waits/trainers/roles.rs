@@ -309,7 +309,7 @@ impl Trainer<'_, '_> {
     fn is_clerk(&self, act: Act, maker: Act) -> bool {
         let thread = &self.family.threads[act.thread];
         let is_other = thread.lane.proc != self.lane().proc;
-        is_other && maker.thread == act.thread && !thread.is_first && thread.accepts()
+        is_other && maker.thread == act.thread && !thread.is_first && thread.accepts
     }
 
     /// Returns `true` if a process sends the trainer about as many bytes as it receives from other processes: it passes their
