@@ -200,8 +200,8 @@ static void computes(void) {
     printf("%d\n", own_id());
 }
 
-/* A maker that always works delivers its results through a pipe, or says through an eventfd that they are there. */
-static void hands_over(int by_eventfd) {
+/* A maker that always works delivers its results through a pipe, or announces them through an eventfd. */
+static void delivers(int by_eventfd) {
     int ends[2];
     uint64_t one = 1;
     pipe(ends);
@@ -294,8 +294,8 @@ int main(int argc, char **argv) {
     else if (!strcmp(job, "lock")) lock(NULL);
     else if (!strcmp(job, "tried lock")) lock(argv);
     else if (!strcmp(job, "computes")) computes();
-    else if (!strcmp(job, "hands over")) hands_over(0);
-    else if (!strcmp(job, "hands over by eventfd")) hands_over(1);
+    else if (!strcmp(job, "delivers")) delivers(0);
+    else if (!strcmp(job, "delivers by eventfd")) delivers(1);
     else if (!strcmp(job, "faults")) faults();
     else if (!strcmp(job, "named")) named();
     else if (!strcmp(job, "unnamed")) unnamed();

@@ -116,7 +116,7 @@ fn compute_between_waits_counts_for_its_thread() {
 
 #[test]
 fn maker_without_waits_counts_at_its_posts() {
-    for way in ["hands over", "hands over by eventfd"] {
+    for way in ["delivers", "delivers by eventfd"] {
         let job = Job::run(way, "native");
         let writes: Vec<_> = job.seen.named("write").filter_map(|event| event.counters).collect();
         assert_eq!(writes.len(), 10, "{way}");
