@@ -16,7 +16,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: POINTLESS,
     remedy: "raise the CPU quota of the container (docker --cpus, resources.limits.cpu), or remove it; otherwise run fewer \
-        processes and threads: one reader per CPU of the quota",
+        processes and threads: one reader per CPU of the quota, and at least one",
     torch: "",
     elsewhere: "",
     verify: COMPARE,

@@ -26,6 +26,15 @@ pub const RULE: Rule = Rule {
 /// Change to make if most of that file's calls are for opening it.
 const KEEP_OPEN: &str = "open that file once per reader and keep it open, instead of once per sample";
 
+/// Change to make if a single reader reads it: several copies would not be read at the same time, either.
+const READ_AHEAD: &str = "keep more reads of that file in flight (more readers, or threads in the reader), read larger pieces of it, or copy it to \
+    faster storage";
+
+/// Returns `true` if a single reader reads for all trainers.
+fn has_one_reader(case: &Case) -> bool {
+    matches!(case.summary.training.as_slice(), [group] if group.readers_at_once() == 1)
+}
+
 /// A file that is opened in at least one of this many of its calls is opened for each sample.
 const CALLS_AN_OPEN: u64 = 8;
 const OPENS_MIN: u64 = 20;
@@ -71,7 +80,10 @@ fn judge(case: &Case) -> Judgement {
             Unit::Share.text(of_calls)
         ),
         worth: Some(case.shared_out(beyond * case.file_ns())),
-        remedy: hot.filter(|file| is_reopened(case, file)).map(|_| KEEP_OPEN),
+        remedy: match hot {
+            Some(file) if is_reopened(case, file) => Some(KEEP_OPEN),
+            _ => has_one_reader(case).then_some(READ_AHEAD),
+        },
         evidence: hot.map(row).into_iter().collect(),
         ..Judgement::default()
     }

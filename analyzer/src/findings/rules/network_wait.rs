@@ -23,8 +23,15 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// Change to make if the connections stay open: there are few of them.
+const FEW_CONNECTIONS: &str = "send more requests at a time, over more connections, if the server answers them side by side; use larger requests, a \
+    local copy or cache";
+const FEW: u64 = 8;
+
 fn judge(case: &Case) -> Judgement {
-    by_cause(case, &[Part::Network], |share| {
+    let judgement = by_cause(case, &[Part::Network], |share| {
         format!("{share} of the wait was for the network: connections, name look-ups, responses")
-    })
+    });
+    let stay_open = case.summary.dataset.peers.first().is_some_and(|end| end.connections <= FEW);
+    Judgement { remedy: stay_open.then_some(FEW_CONNECTIONS), ..judgement }
 }

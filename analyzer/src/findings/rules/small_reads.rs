@@ -23,7 +23,17 @@ pub const RULE: Rule = Rule {
     judge,
 };
 
+/// Change to make if the same bytes are read again and again: larger reads would read even more of them.
+const SCANS: &str = "read these bytes once and keep them in memory; if a database reads them, let its queries use an index (EXPLAIN QUERY PLAN shows \
+    scans of whole tables)";
+
+/// Bytes that are read this many times are read for each sample, not for each epoch.
+const TIMES: u64 = 50;
+
 fn judge(case: &Case) -> Judgement {
+    let what = &case.summary.dataset;
+    let is_scan = what.bytes_reached > 0 && what.bytes_reread > TIMES * what.bytes_reached;
     // A file that is opened again is read again.
-    small::judge(case, "read", case.summary.dataset.files_read.max(case.opens()))
+    let judgement = small::judge(case, "read", what.files_read.max(case.opens()));
+    Judgement { remedy: is_scan.then_some(SCANS), ..judgement }
 }

@@ -75,7 +75,7 @@ pub(super) fn label(part: Part, maker: Maker) -> &'static str {
         Part::Sleep => "sleeping readers",
         Part::Child => "programs started by the readers",
         Part::HandOver => "transfer of batches",
-        Part::Sampling => "the loader's own work in the thread that takes batches",
+        Part::Sampling => "the sampler, or other work of the loader in the training thread",
         Part::Start => "reader start-up and shutdown",
         Part::Dead => "readers that had ended",
         Part::NeverSent => "a reader that hung",

@@ -71,14 +71,11 @@ impl Headline {
                 self.look_at(targets::of_bottleneck(bottleneck, summary));
                 self.verify = Some(COMPARE.into());
             }
-            (Bottleneck::SynchronizationBound, _)
-                if let Some(ranks) = decisive(summary, training_waits(summary).as_ref()) =>
+            (Bottleneck::SynchronizationBound, finding)
+                if let Some(step) = synchronization_step(summary, finding.is_some()) =>
             {
-                self.next = Some(ranks.step());
-                self.verify = Some(COMPARE.into());
-            }
-            (Bottleneck::SynchronizationBound, None) if summary.training.len() > 1 => {
-                self.next = Some(slow_rank(summary).unwrap_or_else(|| self.bottleneck.general_step().into()));
+                self.next = Some(step);
+                self.look_at(targets::of_bottleneck(self.bottleneck, summary));
                 self.verify = Some(COMPARE.into());
             }
             (bottleneck @ (Bottleneck::CheckpointBound | Bottleneck::WriteBound), _)
@@ -185,7 +182,7 @@ impl Headline {
         use Bottleneck::{DataBoundMixed, PreprocessingBound, TransferBound};
         let Some(program) = feeding_program(summary) else { return };
         let step = format!(
-            "{READ_PIPE}: a pipe holds 64 KiB by default, so {program} can hardly work while training does not wait"
+            "{READ_PIPE}: a pipe holds 64 KiB by default, so {program} stops while training computes"
         );
         match (&mut self.next, self.bottleneck) {
             (Some(next), _) if finding.id == HAND_OVER => *next = step,
@@ -527,6 +524,20 @@ fn steps_of_both(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
 /// The step for ranks that wait for each other about equally.
 const EXCHANGE_LESS: &str = "exchange data less often (gradient accumulation, larger batches) or let it overlap with computing: all ranks wait about \
     equally, so none of them is slow";
+
+/// Returns the step for training threads that wait for others; `None` if a finding names it.
+fn synchronization_step(summary: &Summary, has_finding: bool) -> Option<String> {
+    let ranks = decisive(summary, training_waits(summary).as_ref()).map(|ranks| ranks.step());
+    ranks.or_else(|| match summary.training.len() {
+        _ if has_finding => None,
+        1 => Some(ASK_BESIDE.into()).filter(|_| !summary.dataset.peers.is_empty()),
+        _ => slow_rank(summary).or(Some(Bottleneck::SynchronizationBound.general_step().into())),
+    })
+}
+
+/// The step for a single trainer that waits for the answers of a server.
+const ASK_BESIDE: &str = "let another thread send these requests, such as those with metrics, or send fewer of them, if training can go on without \
+    the answers; otherwise find out what the server does in this time";
 
 /// Returns the step for ranks that wait for one of them.
 fn slow_rank(summary: &Summary) -> Option<String> {

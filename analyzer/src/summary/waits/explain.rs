@@ -323,9 +323,12 @@ impl<'f, 'a> Explainer<'f, 'a> {
         parts
     }
 
-    /// Returns the start of a maker, without the time that it slept.
+    /// Returns the start of a maker. Sleeps in it are sleeps if it sleeps for as long later, as before each item.
     fn starting(&self, thread: usize, from: i64, to: i64) -> Parts {
-        let slept = self.family.threads[thread].composition(from, to).get(Part::Sleep).min(to - from);
+        let thread = &self.family.threads[thread];
+        let slept = thread.composition(from, to).get(Part::Sleep).min(to - from);
+        let later = || thread.composition(to, thread.last).get(Part::Sleep);
+        let slept = if slept > 0 && later() >= slept { slept } else { 0 };
         Parts::of(Part::Start, to - from - slept) + Parts::of(Part::Sleep, slept)
     }
 
