@@ -181,9 +181,7 @@ impl Headline {
     fn read_pipe_ahead(&mut self, finding: &Finding, summary: &Summary) {
         use Bottleneck::{DataBoundMixed, PreprocessingBound, TransferBound};
         let Some(program) = feeding_program(summary) else { return };
-        let step = format!(
-            "{READ_PIPE}: a pipe holds 64 KiB by default, so {program} stops while training computes"
-        );
+        let step = format!("{READ_PIPE}: a pipe holds 64 KiB by default, so {program} stops while training computes");
         match (&mut self.next, self.bottleneck) {
             (Some(next), _) if finding.id == HAND_OVER => *next = step,
             // The second cause is the transfer.
