@@ -515,13 +515,17 @@ impl Trainer<'_, '_> {
         let forked = self.groups_of_forks(is_reader).into_iter().map(|(made, children)| (made, children[0], false));
         let told = self.start_parameters(readers).into_iter().map(|(sent, child)| (sent, child, true));
         let mut all: Vec<(Interval, usize, bool)> = forked.chain(told).collect();
+        let has_forks = all.iter().any(|(.., is_told)| !is_told);
         all.sort_by_key(|(made, ..)| made.start);
         let mut found: Vec<(Interval, usize, bool)> = Vec::new();
         for (made, child, is_told) in all {
             let gap = if is_told || found.last().is_some_and(|last| last.2) { PICKLING_NS } else { BETWEEN_FORKS_NS };
-            let is_next = |last: &Interval| made.start - last.end < gap && !self.receives(last.end, made.start);
+            let is_next =
+                |last: &Interval| made.start - last.end < gap && !self.receives(readers, last.end, made.start);
             match found.last_mut().filter(|(last, ..)| is_next(last)) {
                 Some(last) => (last.0.end, last.2) = (last.0.end.max(made.end), last.2 || is_told),
+                // A write after the fork that it belongs to does not start other readers.
+                None if is_told && has_forks => {}
                 None => found.push((made, child, is_told)),
             }
         }
@@ -543,12 +547,12 @@ impl Trainer<'_, '_> {
         told.collect()
     }
 
-    /// Returns `true` if the trainer received a message or learned of the end of a child between two timestamps.
-    fn receives(&self, from: i64, to: i64) -> bool {
+    /// Returns `true` if the trainer received a message of a reader or learned of the end of a child between two timestamps.
+    fn receives(&self, readers: &BTreeSet<LaneId>, from: i64, to: i64) -> bool {
         let steps = &self.family.threads[self.thread].steps;
-        let mut within =
-            steps[steps.partition_point(|step| step.end < from)..].iter().take_while(|step| step.start <= to);
-        within.any(|step| step.is_receipt() || step.kind == StepKind::Child && step.amount > 0)
+        let steps = &steps[steps.partition_point(|step| step.end < from)..];
+        let mut within = steps.iter().take_while(|step| step.start <= to).filter(|step| step.amount > 0);
+        within.any(|step| step.kind == StepKind::Child || step.is_receipt() && self.is_from(readers, step.object.id))
     }
 
     /// Returns the children that the trainer created consecutively, with short gaps, as far as they are meant.
