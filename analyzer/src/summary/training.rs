@@ -132,7 +132,7 @@ pub struct RankGroup {
     /// wait for one another, limited to the time in which any rank waited. `null` if the rank does not communicate.
     #[serde(default)]
     pub held_ns: Option<i64>,
-    /// `null` if no span shows it.
+    /// `null` if no span shows it. The clock of a GPU counts instead of spans of the host around launches, which do not time its work.
     pub computed_ns: Option<i64>,
     /// Time in communication spans.
     #[serde(default)]

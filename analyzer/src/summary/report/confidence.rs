@@ -6,7 +6,7 @@
 //! of the wait is unexplained, a GPU may hide it, or the trace does not show whether anything trains or waits for data.
 
 use super::Summary;
-use super::headline::{Bottleneck, Certainty, Headline, Level, decisive, is_in_own_calls};
+use super::headline::{Bottleneck, Certainty, Headline, Level, decisive, is_in_own_calls, is_saving};
 use super::no_cpu::reader_cpus;
 use super::own_reads::doubt;
 use super::subject::FREE;
@@ -119,7 +119,7 @@ fn basis(summary: &Summary, headline: &Headline, waits: &Waits) -> Fact {
     let replayed = summary.what_if.as_ref().is_some_and(|replay| replay.refused.is_none());
     let is_own = is_in_own_calls(headline.bottleneck);
     match waits.groups.iter().any(|group| group.inferred) {
-        _ if is_own && headline.bottleneck != Bottleneck::OwnReads && waits.saves_outside_calls() => Fact(
+        _ if is_saving(headline.bottleneck, waits) => Fact(
             Level::Medium,
             format!(
                 "calls show when {} had files open for writing, not what it did between them",

@@ -505,6 +505,11 @@ pub(super) fn is_in_own_calls(bottleneck: Bottleneck) -> bool {
     matches!(bottleneck, Bottleneck::CheckpointBound | Bottleneck::WriteBound | Bottleneck::OwnReads)
 }
 
+/// Returns `true` if the training thread saves files, and mostly works between opening and closing them.
+pub(super) fn is_saving(bottleneck: Bottleneck, waits: &Waits) -> bool {
+    matches!(bottleneck, Bottleneck::CheckpointBound | Bottleneck::WriteBound) && waits.saves_outside_calls()
+}
+
 fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline {
     let trained = waits.mean(waits.trained);
     let ns = |of: fn(&RankGroup) -> Option<i64>| waits.mean(waits.total(of));
@@ -521,7 +526,7 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
     };
     let (lost, why) = match bottleneck {
         Bottleneck::CheckpointBound | Bottleneck::WriteBound => (
-            if waits.saves_outside_calls() { "is spent saving files" } else { "is spent writing files" },
+            if is_saving(bottleneck, waits) { "is spent saving files" } else { "is spent writing files" },
             writing(waits, bottleneck, thread, &trained),
         ),
         Bottleneck::OwnReads => (
@@ -566,8 +571,7 @@ fn of_another_wait(waits: &Waits, bottleneck: Bottleneck, part: f64) -> Headline
             waiting("a lock without calls, a device or the like", |group| group.unknown_wait_ns),
         ),
     };
-    let is_saving = is_in_own_calls(bottleneck) && bottleneck != Bottleneck::OwnReads && waits.saves_outside_calls();
-    let title = if is_saving { SAVING.to_string() } else { bottleneck.title_of(waits.wording()) };
+    let title = if is_saving(bottleneck, waits) { SAVING.to_string() } else { bottleneck.title_of(waits.wording()) };
     with_share(bottleneck, &title, part, waits, (lost, capital(&why)))
 }
 

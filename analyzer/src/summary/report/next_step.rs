@@ -5,7 +5,7 @@
 
 use super::Summary;
 use super::findings::{Finding, Severity, Unit};
-use super::headline::{Bottleneck, COMPARE, Certainty, Headline, decisive, largest_cause, two_causes};
+use super::headline::{Bottleneck, COMPARE, Certainty, Headline, decisive, is_saving, largest_cause, two_causes};
 use super::own_reads::served_to_readers;
 use super::processes::ProcessUse;
 use super::reader_writes::written_by_readers;
@@ -78,9 +78,7 @@ impl Headline {
                 self.look_at(targets::of_bottleneck(self.bottleneck, summary));
                 self.verify = Some(COMPARE.into());
             }
-            (bottleneck @ (Bottleneck::CheckpointBound | Bottleneck::WriteBound), _)
-                if training_waits(summary).is_some_and(|waits| waits.saves_outside_calls()) =>
-            {
+            (bottleneck, _) if training_waits(summary).is_some_and(|waits| is_saving(bottleneck, &waits)) => {
                 self.next = Some(CHEAPER_SAVES.into());
                 self.look_at(targets::of_bottleneck(bottleneck, summary));
                 self.verify = Some(COMPARE.into());
@@ -590,9 +588,7 @@ fn own_step(cause: Bottleneck, summary: &Summary) -> String {
     let of_cpus = |finding: &&Finding| CPUS.contains(&finding.id.as_str()) && finding.fired() && finding.saves();
     match cause {
         Bottleneck::StartupBound => cheaper_start(summary),
-        Bottleneck::TransferBound if feeding_program(summary).is_some() => {
-            "read the pipe ahead in another thread".into()
-        }
+        Bottleneck::TransferBound if feeding_program(summary).is_some() => READ_PIPE.into(),
         Bottleneck::CpuLimited if let Some(finding) = summary.findings.iter().find(of_cpus) => finding.remedy.clone(),
         _ => cause.general_step().into(),
     }

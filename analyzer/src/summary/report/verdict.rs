@@ -351,6 +351,11 @@ impl Waits<'_> {
         faults > 0 && 2 * faults >= self.total(|group| group.own_read_ns)
     }
 
+    /// Returns the trainer whose own thread wrote files longest.
+    fn writer(&self) -> Option<&RankGroup> {
+        self.groups.iter().copied().max_by_key(|group| group.written_ns)
+    }
+
     /// Returns [`written`](Self::written) as a share of that trainer's training.
     pub(super) fn written_share(&self) -> f64 {
         self.share_of_writer(|group| group.written_ns.unwrap_or(0))
@@ -362,14 +367,12 @@ impl Waits<'_> {
     }
 
     fn share_of_writer(&self, ns: impl Fn(&RankGroup) -> i64) -> f64 {
-        let most = self.groups.iter().max_by_key(|group| group.written_ns);
-        most.map_or(0.0, |group| ns(group) as f64 / group.trained_ns.max(1) as f64)
+        self.writer().map_or(0.0, |group| ns(group) as f64 / group.trained_ns.max(1) as f64)
     }
 
     /// Returns the clause on the part of the writes in which the training thread had no CPU, if that is a large part.
     pub(super) fn of_written_without_cpu(&self) -> String {
-        let most = self.groups.iter().max_by_key(|group| group.written_ns);
-        let without = most.map_or(0, |group| group.written_without_cpu_ns());
+        let without = self.writer().map_or(0, RankGroup::written_without_cpu_ns);
         let is_large = without as f64 >= WITHOUT_CPU * self.written() as f64 && without > 0;
         if is_large {
             format!("; for at least {} of that, no CPU was free", time(without as f64))
@@ -381,7 +384,7 @@ impl Waits<'_> {
     /// Returns the time that the trainer that wrote longest spent in calls that write or sync, if it spent most of the time between
     /// opening and closing files.
     pub(super) fn written_in_few_calls(&self) -> Option<i64> {
-        let most = self.groups.iter().max_by_key(|group| group.written_ns)?;
+        let most = self.writer()?;
         most.written_calls_ns.zip(most.written_ns).filter(|(calls, all)| 2 * calls < *all).map(|(calls, _)| calls)
     }
 
@@ -404,7 +407,7 @@ impl Waits<'_> {
 
     /// Returns the time that the trainer that wrote longest wrote after its last batch, if that is a large part.
     pub(super) fn written_last(&self) -> Option<i64> {
-        let most = self.groups.iter().max_by_key(|group| group.written_ns)?;
+        let most = self.writer()?;
         most.written_last_ns.filter(|ns| *ns as f64 >= AFTER_LAST * most.written_ns.unwrap_or(0) as f64)
     }
 
@@ -781,7 +784,7 @@ impl Waits<'_> {
 
     /// Returns how long the training thread wrote files itself, for the trainer where that took longest.
     fn stalled_by_writes(&self) -> Option<String> {
-        let most = self.groups.iter().max_by_key(|group| group.written_ns)?;
+        let most = self.writer()?;
         let written = most.written_ns?;
         if (written as f64) < FREE * most.trained_ns as f64 {
             return None;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::family::{Act, Ender};
 use super::super::parts::{Part, Parts};
-use super::super::thread::{WAIT_NS, received_through};
+use super::super::thread::{Thread, WAIT_NS, received_through};
 use super::super::timeline::{BLOCKED_NS, Step, StepKind};
 use super::ended::Ended;
 use super::roles::Relation;
@@ -107,10 +107,11 @@ impl Trainer<'_, '_> {
     pub(super) fn by_calls(mut self) -> Option<TrainerWaits> {
         let maker = |act: Act| self.explainer.maker(act).0;
         let by_maker = self.ended_waits(|a, b| self.maker_key(maker(a)) == self.maker_key(maker(b)));
-        let own = self.own_workers(&by_maker);
+        let workers = self.loader_workers();
+        let own = self.own_workers(&by_maker, &workers);
         let is_own = |act: Act| self.is_consumer(act) || self.does_own_work(&own, act, maker(act));
         let ended = self.ended_waits(|a, b| is_own(a) == is_own(b));
-        let mut readers = self.readers(&ended, &own);
+        let mut readers = self.readers(&ended, &own, &workers);
         let (mut waits, stops) = self.explained(&ended, &own, &readers);
         self.set_brief_programs_apart(&mut waits);
         let locked = self.locked(&waits, &readers);
@@ -167,8 +168,8 @@ impl Trainer<'_, '_> {
         waits.retain(|wait| stops_are_waits || wait.start < last || !stops.contains(&wait.end));
         let requests = self.add_receipts(&mut waits, &readers);
         let waits = within(waits, from, to.max(last));
-        let readers: Vec<LaneId> = readers.into_iter().collect();
         let may_start_earlier = self.may_start_earlier(&readers, from, to);
+        let readers = readers.into_iter().collect();
         let found = self.trained(false, from, to);
         let found = TrainerWaits { waits, works, messages, readers, generations, last, may_start_earlier, ..found };
         Some(TrainerWaits { counts_receipts: !requests.is_empty(), requests, ..found })
@@ -657,12 +658,16 @@ impl Trainer<'_, '_> {
         received_through(takes, |object| self.is_from(readers, object)).map(|step| step.end).max()
     }
 
+    /// Returns the readers in the trainer's process.
+    fn readers_beside<'r>(&'r self, readers: &'r BTreeSet<LaneId>) -> impl Iterator<Item = &'r Thread> {
+        let beside = readers.iter().filter(|lane| lane.proc == self.lane().proc);
+        beside.filter_map(|lane| self.family.thread_of(*lane)).map(|thread| &self.family.threads[thread])
+    }
+
     /// Returns when a reader in the trainer's process last read or passed an item on.
     fn last_made_beside(&self, readers: &BTreeSet<LaneId>) -> Option<i64> {
-        let beside = readers.iter().filter(|lane| lane.proc == self.lane().proc);
-        let threads = beside.filter_map(|lane| self.family.thread_of(*lane)).map(|thread| &self.family.threads[thread]);
         let passed_on = |step: &&Step| matches!(step.kind, StepKind::Give | StepKind::Post);
-        let made = threads.filter_map(|thread| {
+        let made = self.readers_beside(readers).filter_map(|thread| {
             let read = thread.reads.iter().map(|read| read.end).max();
             read.max(thread.steps.iter().rfind(passed_on).map(|step| step.end))
         });
@@ -671,10 +676,9 @@ impl Trainer<'_, '_> {
 
     /// Returns `true` if a reader in the trainer's process had made an item long before the training that calls show: the trainer may
     /// have taken some without a call.
-    pub(super) fn may_start_earlier(&self, readers: &[LaneId], from: i64, to: i64) -> bool {
-        let beside = readers.iter().filter(|lane| lane.proc == self.lane().proc);
-        let threads = beside.filter_map(|lane| self.family.thread_of(*lane)).map(|thread| &self.family.threads[thread]);
-        let first = threads.filter_map(|thread| thread.reads.iter().map(|read| read.end).min()).min();
+    pub(super) fn may_start_earlier(&self, readers: &BTreeSet<LaneId>, from: i64, to: i64) -> bool {
+        let first =
+            self.readers_beside(readers).filter_map(|thread| thread.reads.iter().map(|read| read.end).min()).min();
         first.is_some_and(|first| from - first > READY_NS.max((to - from) / EARLIER_PART))
     }
 

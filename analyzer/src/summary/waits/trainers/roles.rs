@@ -353,12 +353,12 @@ impl Trainer<'_, '_> {
         if proc == self.lane().proc { maker.thread } else { first().unwrap_or(maker.thread) }
     }
 
-    /// Returns, per maker, whether it does the trainer's own work. Makers that end few waits are judged together.
-    pub(super) fn own_workers(&self, waits: &[Ended]) -> BTreeMap<Option<usize>, bool> {
+    /// Returns, per maker, whether it does the trainer's own work. Makers that end few waits are judged together. The workers of a
+    /// loader never do.
+    pub(super) fn own_workers(&self, waits: &[Ended], workers: &BTreeSet<u32>) -> BTreeMap<Option<usize>, bool> {
         let mut makers: BTreeMap<usize, [u64; 2]> = BTreeMap::new();
         let barriers = self.find_barriers(waits);
         let apart = self.find_apart();
-        let workers = self.loader_workers();
         let mut relays: BTreeMap<u32, bool> = BTreeMap::new();
         for wait in waits {
             let Some(act) = wait.by.act() else { continue };
@@ -420,7 +420,12 @@ impl Trainer<'_, '_> {
     }
 
     /// Returns the threads alongside the trainer and processes below it that repeatedly make batches.
-    pub(super) fn readers(&self, waits: &[Ended], own: &BTreeMap<Option<usize>, bool>) -> BTreeSet<LaneId> {
+    pub(super) fn readers(
+        &self,
+        waits: &[Ended],
+        own: &BTreeMap<Option<usize>, bool>,
+        workers: &BTreeSet<u32>,
+    ) -> BTreeSet<LaneId> {
         let mut ended: BTreeMap<LaneId, [usize; 2]> = BTreeMap::new();
         for wait in waits {
             let Ender::Thread(act) = wait.by else { continue };
@@ -443,7 +448,6 @@ impl Trainer<'_, '_> {
         }
         ended.retain(|lane, _| !self.family.keeps_tensors(lane.proc));
         let woken = self.woken_readers();
-        let workers = self.loader_workers();
         let is_own = |lane: &LaneId| {
             let wakes = woken.get(lane).copied().unwrap_or(0);
             !workers.contains(&lane.proc) && ended.get(lane).is_some_and(|[all, owns]| 2 * owns >= *all.max(&wakes))
