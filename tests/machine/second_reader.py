@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import resource
 import sys
 import threading
@@ -66,8 +67,16 @@ def own():
     }
 
 
+def wait_for_sample(folder):
+    """Waits for the first sample, which `dlio trace` takes a moment after the command has started."""
+    while not any("\nat\t" in path.read_text() for path in pathlib.Path(folder).glob("*.machine")):
+        time.sleep(0.001)
+
+
 def main():
     what, folder = sys.argv[1], sys.argv[2]
+    if what == "sampled":
+        wait_for_sample(os.environ["DLIO_TRACE_DIR"])
     begin = machine()
     # An event: without any event there is no trace.
     with open(os.path.join(folder, "data"), "wb") as file:

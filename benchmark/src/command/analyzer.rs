@@ -19,9 +19,7 @@ pub fn run(analyzer: &Path, trace: &Path, summary: bool, page: Option<&Path>) {
     if let Some(page) = page {
         command.arg("--html").arg(page).arg("--force");
     }
-    if let Err(error) =
-        processes::run_in_front(&mut command, &mut Variables::default(), Outliving::Allowed, || (), drop)
-    {
+    if let Err(error) = processes::run_in_front(&mut command, &mut Variables::default(), Outliving::Allowed, || ()) {
         terminal::warn(format_args!("dlio: {}: {error}", analyzer.display()));
     }
 }

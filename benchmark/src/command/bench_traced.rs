@@ -71,7 +71,7 @@ fn child(run: &Run, library: &Path, trace: &Path) -> Outcome<ExitStatus> {
         variables.set(env::FORMAT, "native");
     }
     // An interrupted run keeps its partial results, and is summarized afterwards.
-    Ok(processes::run_in_front(&mut command, &mut variables, Outliving::Prevented, || (), drop).map_err(failed)?.1)
+    Ok(processes::run_in_front(&mut command, &mut variables, Outliving::Prevented, || ()).map_err(failed)?.1)
 }
 
 /// Reports that a run was killed, which it could not do itself, and notes it in its summary.

@@ -30,7 +30,7 @@ use crate::command::trace_gpu::GpuOptions;
 use crate::command::trace_tasks::{Task, Turn};
 use crate::command::{analyzer, output_places, trace_gpu};
 use crate::failure::{Failure, Outcome, reason};
-use crate::machine::sampler::{FirstSample, SampleResult, Sampler};
+use crate::machine::sampler::{SampleResult, Sampler};
 use crate::machine::unusual;
 use crate::ptrace::supervisor::Settings;
 use crate::system::processes::{self, Outliving, Variables};
@@ -178,23 +178,23 @@ pub fn run(options: &Options) -> Outcome<i32> {
         options.gpu.pass_on(&preload.library, &mut variables);
     }
     let mut sampler = None;
-    let first = || FirstSample::take(&folder, options.umask());
     let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-    let started = |first: FirstSample| sampler = first.go_on(options.gpu.gpu);
+    let started = || sampler = Sampler::start(&folder, options.umask(), options.gpu.gpu);
     let recorder = options.last().map(|last| FlightRecorder::begin(&folder, last, options.umask()));
-    let ended = processes::run_in_front(&mut command, &mut variables, Outliving::Allowed, first, started);
+    let ended = processes::run_in_front(&mut command, &mut variables, Outliving::Allowed, started);
     let kept = recorder.map(FlightRecorder::finish).unwrap_or_default();
-    let machine = sampler.map(Sampler::finish).unwrap_or_default();
+    let sampled = |needed| sampler.map(|sampler| sampler.finish(needed)).unwrap_or_default();
     let (pid, status) = match ended {
         Ok(ended) => ended,
         Err(error) => {
-            machine.file.into_iter().for_each(|file| drop(fs::remove_file(file)));
+            sampled(false).file.into_iter().for_each(|file| drop(fs::remove_file(file)));
             return Ok(not_started(program, &error));
         }
     };
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     let stranded = spool::bring_home(&folder);
     let recorded = new_images(&folder, &before);
+    let machine = sampled(!recorded.is_empty());
     keep_with_trace(&machine, &recorded);
     if let Some(code) = status.code() {
         convert_run::note_exit(recorded.values().flatten(), pid, code);

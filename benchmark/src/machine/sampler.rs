@@ -29,6 +29,8 @@ use crate::system::{clock, file_calls, host};
 const PERIOD: Duration = Duration::from_secs(1);
 const LATER_PERIOD: Duration = Duration::from_secs(10);
 const LATER: u32 = 3600;
+/// Time until the first sample. A sample reads 60 files; shorter commands, of which nothing is recorded, are spared that.
+const FIRST: Duration = Duration::from_millis(20);
 
 /// The results once the command has ended.
 #[derive(Default)]
@@ -62,15 +64,14 @@ fn read_limits(mounts: &[Mount], limits: &IoLimits) -> Vec<(String, u64)> {
 
 /// Samples on a thread until it is finished.
 pub struct Sampler {
-    stop: Sender<()>,
+    /// Whether the last sample is needed.
+    stop: Sender<bool>,
     thread: JoinHandle<SampleResult>,
 }
 
-/// The sample taken before the command started.
-pub struct FirstSample(SamplerState);
-
-impl FirstSample {
-    pub fn take(folder: &Path, umask: u32) -> FirstSample {
+impl Sampler {
+    /// Samples while the command runs, also the GPUs if `with_gpus`. `None` if no thread can be started.
+    pub fn start(folder: &Path, umask: u32, with_gpus: bool) -> Option<Sampler> {
         let mut turn = SamplerState {
             folder: folder.to_path_buf(),
             umask,
@@ -78,23 +79,21 @@ impl FirstSample {
             output: None,
             watched: RunSamples::default(),
             allowance: None,
-            gpus: Gpus::Unwanted,
+            gpus: if with_gpus { Gpus::Wanted } else { Gpus::Unwanted },
             mounts: Vec::new(),
         };
-        turn.sample();
-        FirstSample(turn)
-    }
-
-    /// Continues while the command runs, and samples the GPUs if `with_gpus`. `None` if no thread can be started.
-    pub fn go_on(self, with_gpus: bool) -> Option<Sampler> {
-        let FirstSample(mut turn) = self;
-        if with_gpus {
-            turn.gpus = Gpus::Wanted;
-        }
         let (stop, stopped) = channel();
         let thread = move || {
+            match stopped.recv_timeout(FIRST) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(false) if !with_gpus => return turn.end(),
+                _ => {
+                    turn.sample();
+                    return turn.end();
+                }
+            }
+            turn.sample();
             let mut samples = 0;
-            turn.open_gpus();
             loop {
                 samples += 1;
                 let period = if samples < LATER { PERIOD } else { LATER_PERIOD };
@@ -108,13 +107,12 @@ impl FirstSample {
         let thread = Builder::new().name("dlio-machine".into()).spawn(thread).ok()?;
         Some(Sampler { stop, thread })
     }
-}
 
-impl Sampler {
-    /// Takes the last sample, and returns the results.
-    pub fn finish(self) -> SampleResult {
+    /// Takes the last sample, and returns the results. A command that ended before the first sample gets none at all if the
+    /// samples are not `needed`.
+    pub fn finish(self, needed: bool) -> SampleResult {
         // Fails if the thread has already ended; then there is nothing to wait for.
-        let _ = self.stop.send(());
+        let _ = self.stop.send(needed);
         self.thread.join().unwrap_or_default()
     }
 }

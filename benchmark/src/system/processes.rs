@@ -238,14 +238,13 @@ pub enum Outliving {
 /// is survived. Handlers, unlike "ignore", are not inherited, so except for the variables the command starts with the
 /// signals and environment it would have without dlio. Returns its pid and exit status.
 ///
-/// `before` is called once SIGXFSZ no longer kills this process, and `started` with its result when the command runs or
-/// could not be started: a thread created earlier would change the signal state that the command inherits.
-pub fn run_in_front<T>(
+/// `started` is called when the command runs or could not be started: a thread created earlier would change the signal
+/// state that the command inherits.
+pub fn run_in_front(
     command: &mut Command,
     variables: &mut Variables,
     outliving: Outliving,
-    before: impl FnOnce() -> T,
-    started: impl FnOnce(T),
+    started: impl FnOnce(),
 ) -> io::Result<(u32, ExitStatus)> {
     let listen = |signal| {
         let handler = hand_on as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
@@ -256,7 +255,6 @@ pub fn run_in_front<T>(
         // Messages printed afterwards may go to a log that has reached its size limit.
         set_handler(libc::SIGXFSZ, outlast as extern "C" fn(libc::c_int) as libc::sighandler_t, 0);
     }
-    let made = before();
     let has_no_step = outliving == Outliving::Allowed && variables.last_step.is_none();
     let in_place = if has_no_step { spawn_in_place(command, variables) } else { None };
     let spawned = in_place.unwrap_or_else(|| {
@@ -266,7 +264,7 @@ pub fn run_in_front<T>(
         leave_as_found(command, variables);
         command.spawn().map(|child| child.id() as libc::pid_t)
     });
-    started(made);
+    started();
     let child = spawned?;
     // Signals that were ignored are ignored by the command too, unless it changes that; so they can be forwarded now.
     HANDED_ON.into_iter().for_each(listen);
