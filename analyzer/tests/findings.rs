@@ -1098,6 +1098,21 @@ fn readers_that_are_idle_when_training_does_not_wait_need_a_longer_queue() {
             group.readers.iter_mut().for_each(|it| (it.idle_ns, it.wait_idle_ns) = (idle_ns, 0));
         })
     };
+    // Readers that work only while training waits, although it does not wait for most of its time, make no batches ahead.
+    let on_request = judged("loader-jitter", &found, |summary| {
+        summary.what_if = None;
+        let group = &mut summary.training[0];
+        group.waited_ns = Some(group.trained_ns * 2 / 5);
+        group.causes = Some(Parts::of(Part::Cpu, group.waited_ns.unwrap()));
+        group.inferred = true;
+        let waited = group.waited_ns.unwrap();
+        for reader in &mut group.readers {
+            (reader.wait_alive_ns, reader.wait_start_ns, reader.wait_idle_ns) = (waited, 0, 0);
+            reader.idle_ns = reader.last_ts - reader.first_ts - waited;
+        }
+    });
+    assert!(on_request.says.ends_with("they make no batches ahead"), "{on_request:?}");
+    assert!(on_request.remedy.starts_with("request the next batch"), "{on_request:?}");
     let uneven = jitter(1, Part::Cpu);
     assert!(uneven.state == State::Fired && uneven.says.starts_with("each reader was idle for at least"), "{uneven:?}");
     assert_eq!([jitter(0, Part::Cpu).state, jitter(1, Part::Network).state], [State::Quiet, State::Unknown]);

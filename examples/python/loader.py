@@ -1,6 +1,6 @@
 """A loader like PyTorch's, without PyTorch: 4 worker processes read samples, the parent waits for batches and computes.
 
-``python -m dliotrace run loader.py DIR [fork|spawn|forkserver]`` records the reads of the workers within their `item` spans; the
+``python3 -m dliotrace run loader.py DIR [fork|spawn|forkserver]`` records the reads of the workers within their `item` spans; the
 parent's `fetch` spans show how long it waited for them.
 """
 

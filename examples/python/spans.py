@@ -1,4 +1,4 @@
-"""Every kind of span, around reads of one file: ``python -m dliotrace run spans.py FILE``.
+"""Every kind of span, around reads of one file: ``python3 -m dliotrace run spans.py FILE``.
 
 It also runs without the tracer and without a trace; nothing is recorded then.
 """

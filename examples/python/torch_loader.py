@@ -1,4 +1,4 @@
-"""A PyTorch program with one added line: ``python -m dliotrace run torch_loader.py DIR``."""
+"""A PyTorch program with one added line: ``python3 -m dliotrace run torch_loader.py DIR``."""
 
 import os
 import sys

@@ -6,9 +6,9 @@
         with span("step", cat="compute", epoch=1) as step:
             step.set(loss=train(batch))
 
-Under ``python -m dliotrace run script.py`` (or ``dlio trace``) spans are recorded with the process's I/O. Otherwise,
+Under ``python3 -m dliotrace run script.py`` (or ``dlio trace``) spans are recorded with the process's I/O. Otherwise,
 DLIO_TRACE_DIR=DIR records only the spans. Without either, nothing is recorded and a span costs almost nothing.
-``python -m dliotrace run --torch train.py`` adds spans to PyTorch without a change to the script.
+``python3 -m dliotrace run --torch train.py`` adds spans to PyTorch without a change to the script.
 
 ``io_done("get", "s3://bucket/key", start, ...)`` records I/O that a library does without file calls;
 ``dliotrace.objects.install()`` does it for boto3, s3fs and others.

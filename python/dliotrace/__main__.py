@@ -1,9 +1,9 @@
-"""``python -m dliotrace run script.py ARGS`` runs a Python program and traces its I/O and spans.
+"""``python3 -m dliotrace run script.py ARGS`` runs a Python program and traces its I/O and spans.
 
 It adds the tracing library of this package to LD_PRELOAD and executes the interpreter again in the same process, so signals,
 standard streams and the exit status are the program's own. Child processes are traced too.
 
-``python -m dliotrace run --torch train.py`` also adds spans to PyTorch, without a change to the script: fetch, item, forward,
+``python3 -m dliotrace run --torch train.py`` also adds spans to PyTorch, without a change to the script: fetch, item, forward,
 backward, optimizer step and others, including loader workers and ranks of torchrun.
 """
 
@@ -18,13 +18,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = "libdliotrace.so"
 # Python runs the sitecustomize.py in this directory before the program.
 START = os.path.join(HERE, "_start")
-USAGE = """python -m dliotrace run [-o DIR] [-q] [--torch] (script.py | -m MODULE | -c CODE) [ARGUMENT]...
-       python -m dliotrace library
-       python -m dliotrace {trace,bench,...} [ARGUMENT]..."""
+USAGE = """python3 -m dliotrace run [-o DIR] [-q] [--torch] (script.py | -m MODULE | -c CODE) [ARGUMENT]...
+       python3 -m dliotrace library
+       python3 -m dliotrace {trace,bench,...} [ARGUMENT]..."""
 EXAMPLES = """examples:
-  python -m dliotrace run train.py --epochs 3             I/O, and the spans in train.py
-  python -m dliotrace run --torch train.py --epochs 3     also spans of PyTorch, without changes to train.py
-  python -m dliotrace run --torch -m torch.distributed.run --nproc-per-node 2 train.py
+  python3 -m dliotrace run train.py --epochs 3             I/O, and the spans in train.py
+  python3 -m dliotrace run --torch train.py --epochs 3     also spans of PyTorch, without changes to train.py
+  python3 -m dliotrace run --torch -m torch.distributed.run --nproc-per-node 2 train.py
 """
 
 
@@ -63,7 +63,7 @@ def environment(folder, torch=False):
 
 def run(arguments):
     parser = argparse.ArgumentParser(
-        prog="python -m dliotrace run", usage=USAGE.splitlines()[0], description="Traces a Python program.", epilog=EXAMPLES,
+        prog="python3 -m dliotrace run", usage=USAGE.splitlines()[0], description="Traces a Python program.", epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-o", "--output", metavar="DIR", help="write the trace into DIR [default: DLIO_TRACE_DIR or ./dlio-trace]")

@@ -1,4 +1,4 @@
-"""Spans in PyTorch programs: run ``python -m dliotrace run --torch train.py``, which needs no change to the script, or call
+"""Spans in PyTorch programs: run ``python3 -m dliotrace run --torch train.py``, which needs no change to the script, or call
 `instrument()` once in the script, before the first loop over a loader.
 
 ==============  ===============  =====================================================================================

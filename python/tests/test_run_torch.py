@@ -1,4 +1,4 @@
-"""`python -m dliotrace run --torch`: tests spans in unmodified PyTorch programs, and that the programs cannot notice them."""
+"""`python3 -m dliotrace run --torch`: tests spans in unmodified PyTorch programs, and that the programs cannot notice them."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Runs whole programs with and without `python -m dliotrace run`, and compares them."""
+"""Runs whole programs with and without `python3 -m dliotrace run`, and compares them."""
 
 import os
 import subprocess

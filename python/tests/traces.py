@@ -83,7 +83,7 @@ class TracedTest(unittest.TestCase):
         )
 
     def run_traced(self, *program, status=0):
-        """Runs a script under `python -m dliotrace run`; returns the trace and the output."""
+        """Runs a script under `python3 -m dliotrace run`; returns the trace and the output."""
         done = self.start(sys.executable, "-m", "dliotrace", "run", "-q", "-o", "trace", *program)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         self.assertEqual([line for line in done.stderr.splitlines() if "dliotrace" in line and status == 0], [])

@@ -166,7 +166,7 @@ pub struct Arguments {
     pub show_sql: Option<String>,
 
     /// Compare with these runs; those before --compare are the baseline. TRACE is as above, or a report written with --format
-    /// json. With several runs per side, run-to-run variation is taken into account: --compare A1 A2 A3 A4 -- B1 B2 B3 B4
+    /// json. With several runs per side, run-to-run variation is taken into account: A1 A2 A3 A4 --compare B1 B2 B3 B4
     #[arg(long, value_name = "TRACE", num_args = 1.., help_heading = "Comparing")]
     pub compare: Vec<String>,
 
@@ -270,8 +270,8 @@ Exit status:
   1  nothing could be read, no event matches the filters, a query failed, or a result could not be written
   2  the command line is wrong
   3  done, but part of the trace is damaged or events are lost, and --strict was given
-With --fail-if: 0 if all limits are kept, 1 if at least one is exceeded, 2 if a limit is malformed or a run cannot be read, 3 if the \
-runs do not show which is the case (0 with --lenient)";
+With --fail-if: 0 if all limits are kept, 1 if at least one is exceeded, 2 if a limit is malformed or a run cannot be read, 3 (0 with \
+--lenient) if the runs do not show which is the case";
 
 impl Arguments {
     /// Parses a command line. The order of arguments decides which side of a comparison is the first.

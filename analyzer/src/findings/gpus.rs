@@ -17,7 +17,7 @@ pub fn untimed(case: &Case, key: &str) -> Judgement {
     Judgement { measures: vec![case.at_least(key, None)], decide: TIME_THE_GPU, ..Judgement::default() }
 }
 
-const TIME_THE_GPU: &str = "if the job uses a GPU, time it: python -m dliotrace run --torch SCRIPT, dlio trace --gpu, or a profile of \
+const TIME_THE_GPU: &str = "if the job uses a GPU, time it: python3 -m dliotrace run --torch SCRIPT, dlio trace --gpu, or a profile of \
     torch.profiler next to the trace";
 
 /// Judges the time in which a GPU had no work, of trainers that `applies` to, given their numbers of batches.

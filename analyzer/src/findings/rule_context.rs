@@ -10,6 +10,7 @@ use crate::summary::report::findings::{Confidence, Measure, Severity, Unit};
 use crate::summary::report::functions::{Function, beneath};
 use crate::summary::report::headline::Bottleneck;
 use crate::summary::report::metadata::group;
+use crate::summary::report::named_pipe::named_pipe;
 use crate::summary::report::steps::StepPart;
 use crate::summary::training::{RankGroup, are_doubtful, held, told};
 use crate::summary::waits::parts::{Part, Parts};
@@ -107,7 +108,7 @@ impl Waited {
 }
 
 /// Advice to record a training run.
-pub const RECORD_TRAINING: &str = "record spans, which show when training waits and computes: python -m dliotrace run \
+pub const RECORD_TRAINING: &str = "record spans, which show when training waits and computes: python3 -m dliotrace run \
     --torch SCRIPT, your own spans with dliotrace, or those of dlio bench; worker processes that deliver batches, as \
     in PyTorch, are recognized without spans";
 
@@ -115,7 +116,8 @@ pub const RECORD_TRAINING: &str = "record spans, which show when training waits 
 pub const RECORD_CALLS: &str = "record file calls: dlio trace";
 
 /// Advice to record compute.
-pub const RECORD_COMPUTE: &str = "record compute spans (category compute): python -m dliotrace run --torch SCRIPT does";
+pub const RECORD_COMPUTE: &str =
+    "record compute spans (category compute): python3 -m dliotrace run --torch SCRIPT does";
 
 impl<'a> Case<'a> {
     /// Compares a value with the limit of this name: the measure holds at the limit or above.
@@ -209,10 +211,12 @@ impl<'a> Case<'a> {
         sum.filter(|_| !groups.is_empty())
     }
 
-    /// Returns the share of some causes in the wait.
+    /// Returns the share of some causes in the wait. Reads of a named pipe do not wait for storage.
     pub fn cause_share(&self, parts: &[Part]) -> Option<f64> {
         let causes = self.causes()?;
-        part(parts.iter().map(|part| causes.get(*part)).sum::<i64>() as f64, causes.sum() as f64)
+        let reads_pipe = parts.contains(&Part::Storage) && named_pipe(self.summary).is_some();
+        let counts = |part: &&Part| !reads_pipe || **part != Part::Storage;
+        part(parts.iter().filter(counts).map(|part| causes.get(*part)).sum::<i64>() as f64, causes.sum() as f64)
     }
 
     /// Returns the change for the largest cause of the wait, if it is one of these.

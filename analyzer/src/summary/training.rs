@@ -42,6 +42,8 @@ pub struct Loading {
     pub reader_file_wait_ns: i64,
     /// The process that slept while its readers waited for it; `null` if its readers slept, or no process did.
     pub sleeper: Option<u32>,
+    /// A process that sends its readers much more through pipes and sockets than they send to it; `null` if none does.
+    pub shared_by: Option<u32>,
     /// `true` if batches were ready long before the training that calls show: it may have started earlier.
     pub may_start_earlier: bool,
 }
@@ -775,6 +777,7 @@ impl Scene<'_> {
             mixes_loaders: told.is_some_and(|waits| waits.loaders.alternates),
             reader_file_wait_ns: told.map_or(0, |waits| waits.reader_file_wait_ns),
             sleeper: told.and_then(|waits| waits.sleeper),
+            shared_by: told.and_then(|waits| waits.shared_by),
             may_start_earlier: told.is_some_and(|waits| waits.may_start_earlier),
         }
     }
@@ -992,6 +995,11 @@ impl Scene<'_> {
                 let bytes = self.thread(lane).bytes_read;
                 readers.push(Reading { lane, bytes, overlap, io_part: None });
             }
+        }
+        // Threads of its own process that read nothing pass on what other processes make.
+        let is_beside = |reader: &Reading| reader.lane.proc == trainer.proc && reader.lane != trainer;
+        if readers.iter().any(|reader| reader.lane.proc != trainer.proc) {
+            readers.retain(|reader| !is_beside(reader) || reader.bytes > 0);
         }
         readers
     }

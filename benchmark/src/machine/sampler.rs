@@ -29,7 +29,7 @@ use crate::system::{clock, file_calls, host};
 const PERIOD: Duration = Duration::from_secs(1);
 const LATER_PERIOD: Duration = Duration::from_secs(10);
 const LATER: u32 = 3600;
-/// Time until the first sample. A sample reads 60 files; shorter commands, of which nothing is recorded, are spared that.
+/// Time until the first sample. A sample reads 60 files; a shorter command without recorded events needs none.
 const FIRST: Duration = Duration::from_millis(20);
 
 /// The results once the command has ended.

@@ -1,4 +1,4 @@
-"""Runs at the start of each Python process under `python -m dliotrace run --torch`.
+"""Runs at the start of each Python process under `python3 -m dliotrace run --torch`.
 
 It adds spans to PyTorch when the program has imported it. Before that, it imports neither PyTorch nor this package.
 

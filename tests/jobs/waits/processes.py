@@ -11,11 +11,12 @@ import signal
 import socket
 import subprocess
 import time
+import zipfile
 from multiprocessing import shared_memory
 
-from clock import Batch, Trainer, Work, compute_for
+from clock import Batch, Trainer, Work, compute_for, now
 from loaders import Loader, read_messages, train, train_with_new_workers, untraced, write_messages
-from registry import Files, job
+from registry import Files, Made, job
 
 SLOW = Files("slow", 160, slow="read-20ms")
 FAST = Files("fast", 160)
@@ -639,6 +640,95 @@ def killed_reader():
             os.close(reader)
 
     return train(batches(), 0.02)
+
+
+# ---- on request, and from what readers share -------------------------------------------------------------------------------
+
+
+def answer_requests(connection, make):
+    """Makes the batch of each number that arrives, until nothing arrives."""
+    work = Work()
+    while (index := connection.recv()) is not None:
+        work.begin()
+        content = make(index, work)
+        connection.send((content, work.end()))
+
+
+@job("cpu", FAST, says=("make no batches ahead", "request the next batch before the step"))
+def decode_on_request():
+    """a process decodes each batch when the training asks for it | equal batches, and a reader that rests in every step"""
+    own, other = multiprocessing.Pipe()
+    server = multiprocessing.Process(target=answer_requests, args=(other, samples(FAST, decode=0.006)))
+    server.start()
+
+    def ask(index):
+        own.send(index)
+        return Batch(*own.recv())
+
+    trainer = train(map(ask, range(40)), 0.03)
+    own.send(None)
+    server.join()
+    return trainer
+
+
+def zip_of_many(path):
+    with zipfile.ZipFile(os.path.join(path, "samples.zip"), "w") as archive:
+        for number in range(20_000):
+            archive.writestr(f"{number:05}", bytes(64))
+
+
+ZIP = Made("zipped", zip_of_many)
+
+
+def from_zip(index, work):
+    with zipfile.ZipFile(ZIP.path("samples.zip")) as archive:
+        return archive.read(f"{index:05}")[0]
+
+
+@job("cpu", ZIP, says=("open .*samples.zip once in each reader",))
+def archive_opened_per_sample():
+    """workers open an archive for each batch, and parse the names of its 20,000 files | nothing to decode, and little to read"""
+    return train(Loader(from_zip, 40), 0.01)
+
+
+def from_manager(shared):
+    """A maker of batches of what a manager's dictionary holds."""
+
+    def make(index, work):
+        with work.at("handover"):
+            content = b"".join(shared[key] for key in range(4))
+        return content[index % len(content)] + content[-1]
+
+    return make
+
+
+@job("handover", FAST, says=("keep what readers get from .* in each reader",))
+def dictionary_of_a_manager():
+    """workers get 8 MB per batch from `Manager().dict()` | small batches: what is passed on goes to the readers"""
+    with multiprocessing.Manager() as manager:
+        shared = manager.dict({key: os.urandom(2 << 20) for key in range(4)})
+        return train(Loader(from_manager(shared), 200), 0.005)
+
+
+def decode_sample(index):
+    OWN.begin()
+    return samples(FAST, decode=0.006)(index % 40, OWN)
+
+
+@job("cpu", FAST)
+def pool_map_per_pass():
+    """`Pool.map` makes the samples of a whole pass before its steps | two equal workers, and one of them ends the wait"""
+    trainer = Trainer(assumed="cpu")
+    with multiprocessing.Pool(2) as pool:
+        pool.map(decode_sample, range(2))
+        trainer.start = trainer.stop = now()
+        for _ in range(3):
+            start = now()
+            made = pool.map(decode_sample, range(40))
+            trainer.note(start, now())
+            for _ in made:
+                trainer.compute(0.01)
+    return trainer
 
 
 # ---- healthy -------------------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class Job:
     """``cause`` is the built-in cause; the job's clock decides. ``also`` are causes that are also right, ``never`` further claims that
     are false. ``needs`` are modules that the job imports, ``group`` is a controller for which it creates a control group, ``finding`` a
     finding that the report must have if the built-in cause is the largest, and ``says`` are patterns of sentences that it must then have. A
-    job with ``mounts`` mounts a file system in a namespace of its own. With ``spans`` it runs under `python -m dliotrace run
+    job with ``mounts`` mounts a file system in a namespace of its own. With ``spans`` it runs under `python3 -m dliotrace run
     --torch`."""
 
     name: str

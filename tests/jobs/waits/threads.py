@@ -1,14 +1,18 @@
 """Jobs whose readers are threads of the training's own process."""
 
 import concurrent.futures
+import multiprocessing
 import os
+import pickle
 import queue
+import socket
+import struct
 import threading
 import time
 
 from batches import own
 from clock import Batch, Trainer, Work, compute_for
-from loaders import train
+from loaders import read_messages, train, write_messages
 from network import server
 from processes import FAST, SLOW, samples
 from registry import Made, job
@@ -167,3 +171,55 @@ def trainer_in_a_thread():
     """2 threads read slow files, a third one trains | the main thread only waits for it"""
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         return pool.submit(train_with_threads, samples(SLOW), 40, 0.018).result()
+
+
+def fill(listener, store, filled):
+    """Keeps what a process sends, by number."""
+    connection, _ = listener.accept()
+    for index, batch in enumerate(read_messages(connection.recv, 40)):
+        with filled:
+            store[index] = batch
+            filled.notify()
+
+
+def serve(listener, store, filled):
+    """Answers requests for numbers once they are there."""
+    connection, _ = listener.accept()
+    for index in range(40):
+        connection.recv(1)
+        with filled:
+            filled.wait_for(lambda: index in store)
+        message = pickle.dumps(tuple(store.pop(index)))
+        connection.sendall(struct.pack("<I", len(message)) + message)
+
+
+def produce(port):
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        write_messages(samples(FAST, decode=0.008), 40, connection.sendall)
+
+
+@job("cpu", FAST)
+def store_in_the_trainer():
+    """a process decodes for a store, which the training asks through TCP | the store's threads belong to the training's own process"""
+    listeners, (store, filled) = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)], ({}, threading.Condition())
+    threads = [
+        threading.Thread(target=work, args=(listener, store, filled)) for work, listener in zip((fill, serve), listeners)
+    ]
+    for thread in threads:
+        thread.start()
+    producer = multiprocessing.Process(target=produce, args=(listeners[0].getsockname()[1],))
+    producer.start()
+    with socket.create_connection(listeners[1].getsockname()) as connection:
+
+        def read(size):
+            return connection.recv(size, socket.MSG_WAITALL)
+
+        def ask():
+            for _ in range(40):
+                connection.send(b"?")
+                yield from read_messages(read, 1)
+
+        trainer = train(ask(), 0.01)
+    for worker in [producer, *threads]:
+        worker.join()
+    return trainer

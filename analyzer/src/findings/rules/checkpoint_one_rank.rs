@@ -43,7 +43,7 @@ fn judge(case: &Case) -> Judgement {
         ),
         worth: Some(Worth { ns: (saved.unwrap_or(0) as f64 * others) as i64, exposed: true }),
         evidence: ranks.iter().map(row).collect(),
-        decide: "record spans of checkpoints and of waits for batches: python -m dliotrace run --torch SCRIPT records \
+        decide: "record spans of checkpoints and of waits for batches: python3 -m dliotrace run --torch SCRIPT records \
             both",
         ..Judgement::default()
     }

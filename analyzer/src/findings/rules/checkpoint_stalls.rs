@@ -49,7 +49,7 @@ fn judge(case: &Case) -> Judgement {
         ),
         worth: Some(Worth { ns, exposed: true }),
         evidence: [files].into_iter().chain(case.summary.steps.iter().map(row)).collect(),
-        decide: "record spans of checkpoints and of waits for batches: python -m dliotrace run --torch SCRIPT records \
+        decide: "record spans of checkpoints and of waits for batches: python3 -m dliotrace run --torch SCRIPT records \
             both",
         ..Judgement::default()
     }

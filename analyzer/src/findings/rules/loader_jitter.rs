@@ -1,9 +1,10 @@
 //! Detects batches that take unequally long to make.
 
-use super::super::loader::{busiest, largest_turn, loader};
+use super::super::loader::{busiest, busy_meanwhile, busy_ns, largest_turn, loader};
 use super::super::{COMPARE, Cost, Group, Rule};
 use crate::findings::rule_context::{Case, Judgement, Waited, Worth, part};
 use crate::summary::report::findings::{Confidence, Unit};
+use crate::summary::training::{RankGroup, ReaderUse};
 use crate::summary::waits::parts::Part;
 
 pub const RULE: Rule = Rule {
@@ -41,18 +42,38 @@ fn idle_elsewhere(case: &Case, waited: &Waited) -> Option<f64> {
     is_known.then_some(idle.min(waited.share_at_work()))
 }
 
+/// Change to make if readers begin a batch when the trainer requests it.
+const REQUEST_SOONER: &str = "request the next batch before the step that uses the current one (from a thread, or with a queue of requests), so \
+    that readers work while training computes";
+
+/// Readers that do this share of their work while the trainer waits do not work ahead, if it does not wait for this share of its time.
+const ON_REQUEST: f64 = 0.85;
+const ROOM: f64 = 0.25;
+
+/// Returns `true` if all readers of a trainer work only while it waits for them.
+fn work_on_request(group: &RankGroup) -> bool {
+    let works = |reader: &ReaderUse| busy_meanwhile(reader) as f64 >= ON_REQUEST * busy_ns(reader) as f64;
+    let free = group.trained_ns - group.waited_ns.unwrap_or(0);
+    free as f64 >= ROOM * group.trained_ns as f64 && group.readers.iter().all(works)
+}
+
 /// Returns the judgement of a trace without spans.
 fn by_calls(case: &Case) -> Option<Judgement> {
     let waited = case.waited()?;
     let rest = idle_elsewhere(case, &waited)?;
     let measures = vec![case.at_least("wait", Some(waited.share_at_work())), case.at_least("rest", Some(rest))];
-    let idle = Unit::Share.text(rest);
+    let (idle, noun) = (Unit::Share.text(rest), case.loop_name());
+    let on_request = case.summary.training.iter().all(work_on_request);
+    let says = match on_request {
+        true => format!("readers worked almost only while {noun} waited: they make no batches ahead"),
+        false => format!(
+            "each reader was idle for at least {idle} of the time of {noun}, which waited for it at other times: batches take different times"
+        ),
+    };
     Some(Judgement {
         measures,
-        says: format!(
-            "each reader was idle for at least {idle} of the time of {}, which waited for it at other times: batches take different times",
-            case.loop_name()
-        ),
+        says,
+        remedy: on_request.then_some(REQUEST_SOONER),
         evidence: busiest(case),
         worth: Some(Worth { ns: (rest * waited.trained_ns as f64) as i64, exposed: true }),
         ..Judgement::default()

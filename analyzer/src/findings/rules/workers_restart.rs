@@ -17,7 +17,7 @@ pub const RULE: Rule = Rule {
     silences: &[],
     silences_rules: &[],
     remedy: "keep readers from one epoch to the next; let them load less before they start",
-    torch: "set persistent_workers=True; if the first start takes long, import less in workers, or use forkserver instead of spawn",
+    torch: "create the DataLoader once, with persistent_workers=True; for a faster first start, import less in workers, or use forkserver instead of spawn",
     elsewhere: "",
     verify: COMPARE,
     judge,
@@ -26,8 +26,12 @@ pub const RULE: Rule = Rule {
 /// Changes to make if readers are forks of the main program.
 const FORKED: &str =
     "keep readers from one epoch to the next; import in the main program what they import (they are forked from it)";
-const FORKED_TORCH: &str =
-    "set persistent_workers=True; import in the main program what workers import (they are forked from it)";
+const FORKED_TORCH: &str = "create the DataLoader once, with persistent_workers=True; import in the main program what workers import (they are forked from it)";
+
+/// Changes to make if the first start of the readers takes less than this share of the training.
+const BRIEF_START: f64 = 0.05;
+const KEEP: &str = "keep readers from one epoch to the next";
+const KEEP_TORCH: &str = "create the DataLoader once, with persistent_workers=True";
 
 fn judge(case: &Case) -> Judgement {
     let groups = || case.summary.training.iter().filter(|group| !group.readers.is_empty());
@@ -37,6 +41,8 @@ fn judge(case: &Case) -> Judgement {
     let trained: i64 = groups().map(|group| group.trained_ns).sum();
     let share = part(gaps as f64, trained as f64).filter(|_| most.is_some());
     let are_forked = fork_all_readers(&case.summary.training);
+    let first = part((starts(&found) - gaps) as f64, trained as f64).filter(|first| *first < BRIEF_START);
+    let keep = first.map(|_| in_words(case.summary, KEEP, KEEP_TORCH));
     let row = |(group, (number, gap)): &(&RankGroup, (u64, i64))| {
         format!("{}: {number} times, {} in all", named(group), time(*gap as f64))
     };
@@ -49,7 +55,7 @@ fn judge(case: &Case) -> Judgement {
             Unit::Share.text(share.unwrap_or(0.0))
         ),
         evidence: found.iter().map(row).collect(),
-        remedy: are_forked.then(|| in_words(case.summary, FORKED, FORKED_TORCH)),
+        remedy: keep.or_else(|| are_forked.then(|| in_words(case.summary, FORKED, FORKED_TORCH))),
         worth: Some(Worth { ns: gaps / found.len().max(1) as i64, exposed: true }),
         decide: "record a trace with a trainer and its readers",
         ..Judgement::default()
@@ -63,6 +69,14 @@ fn costs(group: &RankGroup, (number, gap): (u64, i64)) -> (u64, i64) {
     let Some(causes) = group.causes else { return (number, gap) };
     let again = causes.get(Part::Start) as i128 * number as i128 / (number as i128 + 1);
     (number, again as i64)
+}
+
+/// Returns the time of the wait in which readers started, for the first time and again.
+fn starts(found: &[(&RankGroup, (u64, i64))]) -> i64 {
+    found
+        .iter()
+        .map(|(group, (_, gap))| group.causes.map_or(i64::MAX, |causes| causes.get(Part::Start)).max(*gap))
+        .fold(0, i64::saturating_add)
 }
 
 /// Fewer readers that live for a short time are not those of a second loader.

@@ -149,7 +149,7 @@ fn detail(part: Part, parts: &Parts, maker: Maker) -> Option<String> {
         }
         Part::Unknown | Part::Idle => {
             "Possible: a lock without calls, a device, or a process outside the trace. \
-             Spans show when training waits for batches: python -m dliotrace run --torch SCRIPT records them for PyTorch."
+             Spans show when training waits for batches: python3 -m dliotrace run --torch SCRIPT records them for PyTorch."
                 .into()
         }
     })

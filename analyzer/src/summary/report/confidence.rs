@@ -6,6 +6,7 @@
 //! of the wait is unexplained, a GPU may hide it, or the trace does not show whether anything trains or waits for data.
 
 use super::Summary;
+use super::findings::Unit;
 use super::headline::{Bottleneck, Certainty, Headline, Level, decisive, is_in_own_calls, is_saving};
 use super::no_cpu::reader_cpus;
 use super::own_reads::doubt;
@@ -85,6 +86,7 @@ fn of_training(summary: &Summary, headline: &Headline, waits: &Waits) -> Vec<Fac
     }
     if headline.bottleneck.is_wait_for_data() {
         facts.push(explained(waits));
+        facts.extend(two_works(headline));
         facts.extend(foreign_load(summary, headline, waits));
     }
     facts.extend(own_work(headline, waits));
@@ -169,7 +171,8 @@ fn own_shortage(headline: &Headline, waits: &Waits) -> Option<Fact> {
         Fact(
             level,
             format!(
-                "the share may be higher: {thread} also waited {without} for a CPU, perhaps while it received batches"
+                "the share may be up to {}: {thread} also waited {without} for a CPU, perhaps while it received batches",
+                Unit::Share.text((waits.lost() + part).min(1.0))
             ),
         )
     })
@@ -192,6 +195,13 @@ fn explained(waits: &Waits) -> Fact {
         }
         _ => Fact(Level::High, format!("the cause of {} of the wait is known", share(whole - unexplained, whole))),
     }
+}
+
+/// Returns what calls do not tell apart: the work of the thread that takes batches, between two of them.
+fn two_works(headline: &Headline) -> Option<Fact> {
+    let text =
+        "the trace shows that the thread which takes batches worked between them, not whether it sampled or unpickled";
+    (headline.bottleneck == Bottleneck::SamplingBound).then(|| Fact(Level::Medium, text.into()))
 }
 
 /// Returns the load of processes outside the trace if it slowed readers down, unless the verdict already names it.

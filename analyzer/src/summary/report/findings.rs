@@ -274,8 +274,8 @@ impl Section for Findings {
 
     const MEANING: &'static str = "\
         Findings: the time that changes could save, by rule. Each rule checks for a pattern and its cost; a pattern \
-        that costs less than 1 % of the run time is not a finding. Savings are an upper bound: time in which nothing \
-        computed, divided among calls in proportion to their duration. A finding is critical if it could save 20 % of \
+        that costs less than 1 % of the run time is not a finding. Savings are the whole time that the problem \
+        costs: time in which nothing computed, divided among calls in proportion to their duration. A finding is critical if it could save 20 % of \
         the run time or more, a warning at 5 % or more, and otherwise a note. A guess, savings of less than 10 ms, and a start of \
         which little was I/O are always notes. Without compute spans it is unknown which I/O was hidden, so nothing is critical. \
         A change to the loader is replayed: its savings are a prediction with an interval. If the replay cannot predict the \

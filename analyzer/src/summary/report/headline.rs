@@ -706,7 +706,7 @@ fn of_none(summary: &Summary, waits: &Waits) -> Headline {
     let waited = format!("{} of {}", waits.mean(waits.waited), waits.mean(waits.trained));
     let after = waits.mostly_after(summary.time.end_ts);
     let (bottleneck, more) = match computing {
-        Some(ns) => (Bottleneck::ComputeBound, format!(" and {} computing", waits.mean(ns))),
+        Some(ns) => (Bottleneck::ComputeBound, format!(" and computed for {}", waits.mean(ns))),
         None => (Bottleneck::NotDataBound, String::new()),
     };
     let certainty = certainty(waits);

@@ -269,6 +269,15 @@ impl MachineUse {
         Some((all as f64 - self.cpu_ns? as f64).max(0.0) / sampled.ns as f64)
     }
 
+    /// Returns the average number of CPUs that were idle; `None` if the host was not sampled, or if the processes might not use all
+    /// of its CPUs.
+    pub(super) fn idle(&self) -> Option<f64> {
+        let (sampled, cores) = (self.sampled.as_ref()?, self.cores?);
+        let are_limited = !self.quotas.is_empty() || self.cpus != Some(cores as u32);
+        let busy = (sampled.cpu_busy_ns? + sampled.cpu_steal_ns.unwrap_or(0)) as f64 / sampled.ns.max(1) as f64;
+        (!are_limited).then_some((cores as f64 - busy).max(0.0))
+    }
+
     fn text_of_nodes(&self, nodes: u32) -> String {
         let list = |nodes: &Option<Vec<u32>>| match nodes {
             None => "unknown nodes".into(),

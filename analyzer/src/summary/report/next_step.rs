@@ -4,19 +4,24 @@
 //! those that concern the bottleneck, then a general step. A verdict that is open asks for more evidence.
 
 use super::Summary;
+use super::files::Use;
 use super::findings::{Finding, Severity, Unit};
 use super::headline::{Bottleneck, COMPARE, Certainty, Headline, decisive, is_saving, largest_cause, two_causes};
+use super::no_cpu::Shortage;
 use super::own_reads::served_to_readers;
+use super::patterns::{OTHERS, PatternUse};
 use super::processes::ProcessUse;
 use super::reader_writes::written_by_readers;
 use super::subject::FREE;
 use super::targets::{self, FileUse};
 use super::verdict::{capital, lost_share, training_waits};
+use super::waits::called;
 use super::what_if::{LIMITED, advisable, is_crowded, is_limited, outcome};
 use crate::replay::predict::Prediction;
-use crate::summary::figures::units::time;
-use crate::summary::training::{RankGroup, Role, fork_all_readers};
+use crate::summary::figures::units::{bytes, grouped, many, time};
+use crate::summary::training::{RankGroup, Role, WaitedFor, fork_all_readers};
 use crate::summary::waits::family::asks_to_end;
+use crate::summary::waits::parts::{Part, Parts};
 use crate::summary::waits::trainers::WaitKind;
 use crate::summary::wording::Wording;
 
@@ -138,6 +143,59 @@ impl Headline {
         self.add_other_cause(finding, summary);
         self.add_prefetch(finding, summary);
         self.read_pipe_ahead(finding, summary);
+        if !self.keep_open(summary) {
+            self.free_cpus_first(summary);
+        }
+        self.share_less(finding, summary);
+    }
+
+    /// Puts first what readers exchange with another process than the trainer, if passing data on takes most of the wait.
+    fn share_less(&mut self, finding: &Finding, summary: &Summary) {
+        let keeper =
+            summary.training.iter().find_map(|group| group.loading.shared_by).filter(|_| finding.id == HAND_OVER);
+        let process = keeper.and_then(|keeper| summary.processes.iter().find(|process| process.proc == keeper));
+        if let (Some(next), Some(process)) = (&mut self.next, process) {
+            let name = called(&process.called, process.pid, process.pid);
+            *next = format!(
+                "keep what readers get from {name} in each reader, in a file or in shared memory: they received most of their data from it \
+                 through pipes or sockets (it may be the manager of a shared dictionary); then {next}"
+            );
+        }
+    }
+
+    /// Puts first to keep a file open, if most file calls are for one that is opened again and again: readers of archives and tables
+    /// parse its index each time. Returns `true` if that was added.
+    fn keep_open(&mut self, summary: &Summary) -> bool {
+        let calls: u64 = summary.patterns.iter().map(|row| row.use_.events).sum();
+        let is_reopened = |row: &&PatternUse| {
+            let Use { events, opens, .. } = row.use_;
+            row.pattern != OTHERS
+                && opens >= REOPENED * row.users.max(1)
+                && events >= CALLS_AN_OPEN * opens
+                && 2 * events >= calls
+        };
+        let row = summary.patterns.iter().find(is_reopened);
+        if let (Some(next), Some(row), Bottleneck::PreprocessingBound) = (&mut self.next, row, self.bottleneck) {
+            let (names, opens, read) = (&row.names, grouped(row.use_.opens), bytes(row.use_.bytes_read as f64));
+            *next = format!(
+                "open {names} once in each reader, and keep its index or contents: it was opened {opens} times, and {read} were read from it; \
+                 then {next}"
+            );
+            return true;
+        }
+        false
+    }
+
+    /// Puts first what costs nothing, if other programs kept the readers from running for much of the wait.
+    fn free_cpus_first(&mut self, summary: &Summary) {
+        let waits = training_waits(summary).filter(|_| self.bottleneck == Bottleneck::PreprocessingBound);
+        let Some(waits) = waits else { return };
+        let lacked = |causes: &Parts| causes.get(Part::NoCpu) as f64 >= OTHER_PROGRAMS * causes.sum() as f64;
+        let Some(Shortage::Others { busy: Some(busy), cpus, .. }) = &waits.shortage else { return };
+        if let Some(next) = self.next.as_mut().filter(|_| waits.causes.as_ref().is_some_and(lacked)) {
+            *next =
+                format!("first stop the other programs of this host, which used {busy:.1} of {cpus} CPUs; then {next}");
+        }
     }
 
     /// Adds what to do about the other one of two causes, if the change of a finding does not concern it.
@@ -149,7 +207,9 @@ impl Headline {
         }
         let causes = training_waits(summary).and_then(|waits| waits.causes);
         let Some([first, second]) = causes.and_then(|causes| two_causes(&causes)) else { return };
-        let concerns = |cause: Bottleneck| cause.concerns(&finding.id);
+        // Its change gives CPUs back.
+        let is_of_cpus = |cause| first == Bottleneck::CpuLimited && cause == Bottleneck::PreprocessingBound;
+        let concerns = |cause: Bottleneck| cause.concerns(&finding.id) && !is_of_cpus(cause);
         let Some(next) = &mut self.next else { return };
         match (concerns(first), concerns(second)) {
             (true, false) if !second.is_open() => *next += &format!("; then {}", own_step(second, summary)),
@@ -181,7 +241,7 @@ impl Headline {
         let Some(program) = feeding_program(summary) else { return };
         let step = format!("{READ_PIPE}: a pipe holds 64 KiB by default, so {program} stops while training computes");
         match (&mut self.next, self.bottleneck) {
-            (Some(next), _) if finding.id == HAND_OVER => *next = step,
+            (Some(next), _) if [HAND_OVER, UNEVEN].contains(&finding.id.as_str()) => *next = step,
             // The second cause is the transfer.
             (Some(next), _) if next.ends_with(READ_PIPE) => {
                 *next = format!("{}{step}", next.trim_end_matches(READ_PIPE))
@@ -237,7 +297,10 @@ impl Headline {
                 // A file or a call is easier to act on than the path to a device.
                 // Where a quota keeps readers from running, neither fewer threads nor cheaper samples remove it.
                 let is_quota = |finding: &Finding| bottleneck == Bottleneck::CpuLimited && finding.id == QUOTA;
-                let rank = |finding: &&Finding| (finding.id != UNSPECIFIC, is_quota(finding), finding.worth_ns);
+                // What reads under a lock at the limit is no faster with a lock for each reader.
+                let sets_pace = |finding: &Finding| bottleneck == Bottleneck::LockBound && finding.id == LIMITED;
+                let is_first = |finding: &Finding| is_quota(finding) || sets_pace(finding);
+                let rank = |finding: &&Finding| (finding.id != UNSPECIFIC, is_first(finding), finding.worth_ns);
                 let is_limited = bottleneck.concerns(LIMITED) && is_limited(summary);
                 // Other reads do not help readers that wait for their writes, either.
                 let writes = bottleneck == Bottleneck::StorageBound && written_by_readers(summary).is_some();
@@ -284,7 +347,8 @@ impl Bottleneck {
             Bottleneck::GilBound => is_in(&["loader-cpu-bound", "too-many-threads"]),
             Bottleneck::TransferBound => rule == HAND_OVER,
             Bottleneck::NetworkBound => is_in(&["network-wait", "store-throttled", "store-retries", "small-objects"]),
-            Bottleneck::LockBound => rule == "lock-wait",
+            // Holders of the lock that read at the limit.
+            Bottleneck::LockBound => ["lock-wait", LIMITED].contains(&rule),
             Bottleneck::GpuIdle => is_in(&["launch-bound", "sync-every-step", "pageable-copies"]),
             Bottleneck::SleepBound => rule == "reader-sleep",
             Bottleneck::SubprocessBound => rule == "reader-programs",
@@ -391,11 +455,18 @@ fn with_command(step: &str, summary: &Summary) -> String {
         programs.filter(|name| !name.is_empty()).any(|name| name.starts_with(prefix))
     };
     match () {
-        () if is("python") => format!("{step} (for PyTorch: dlio trace -- python -m dliotrace run --torch SCRIPT)"),
+        () if is("python") => format!("{step} (for PyTorch: dlio trace -- python3 -m dliotrace run --torch SCRIPT)"),
         () if is("") => format!("{step} (dliotrace.h for C, the crate dlio-tracer for Rust)"),
         () => step.into(),
     }
 }
+
+/// A process opens a file so often if it does so for each sample, and an archive or a table needs so many calls each time.
+const REOPENED: u64 = 20;
+const CALLS_AN_OPEN: u64 = 8;
+
+/// Readers that lacked a CPU for this share of the wait would be faster without other programs.
+const OTHER_PROGRAMS: f64 = 0.25;
 
 /// Steps if the trace has counts instead of calls.
 const RECORD_CALLS: &str =
@@ -426,10 +497,30 @@ fn mean_read(summary: &Summary) -> u64 {
     bytes.checked_div(count).unwrap_or(0)
 }
 
+/// A reader that computes needs about one CPU.
+const ONE_CPU: f64 = 0.7;
+
+/// Returns the step against preprocessing that takes the readers' CPU time.
+fn preprocess(summary: &Summary) -> String {
+    let [machine] = summary.machine.as_slice() else { return Bottleneck::PreprocessingBound.general_step().into() };
+    match machine.idle().zip(machine.cores) {
+        _ if is_crowded(summary) => "preprocess ahead of time: another reader would not get a CPU".into(),
+        Some((idle, cores)) if idle < ONE_CPU => {
+            format!(
+                "preprocess ahead of time: another reader would hardly get a CPU ({idle:.1} of {cores} were idle on average)"
+            )
+        }
+        Some((idle, cores)) => {
+            format!("add readers ({idle:.1} of {cores} CPUs were idle on average), or preprocess ahead of time")
+        }
+        None => Bottleneck::PreprocessingBound.general_step().into(),
+    }
+}
+
 /// Returns the general step for the thread or program that training waited for, or for the CPUs of the run.
 fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
-    if bottleneck == Bottleneck::PreprocessingBound && is_crowded(summary) {
-        return Some("preprocess ahead of time: another reader would not get a CPU".into());
+    if bottleneck == Bottleneck::PreprocessingBound {
+        return Some(preprocess(summary));
     }
     if bottleneck == Bottleneck::FileCallBound && mean_read(summary) >= LARGE_READ {
         return Some(COPY_LESS.into());
@@ -463,6 +554,7 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
     let (row, _) = waits.ender(kind, waits.total(wait_ns))?;
     let work = row.work().map_or(String::new(), |work| format!(": {} {work}", row.pronoun()));
     let step = if row.sleeps() { "find the sleeps in" } else { "speed up" };
+    let work = format!("{}{work}", as_busy(summary, row));
     match kind {
         WaitKind::Lock => Some(format!("hold that lock for less time in {}{work}", row.named())),
         WaitKind::OwnWork if waits.lost() >= FREE => Some(format!(
@@ -493,6 +585,29 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
             waits.wording().noun()
         )),
         _ => None,
+    }
+}
+
+/// Processes with CPU times this close to each other work equally long.
+const AS_BUSY: f64 = 0.75;
+
+/// Returns a text on the processes that the parent of a process started like it, and that used as much CPU time: the trainer may
+/// wait for the one that it asks first, and the others work meanwhile.
+fn as_busy(summary: &Summary, row: &WaitedFor) -> String {
+    let find =
+        || summary.processes.iter().find(|process| process.pid == row.pid && row.tid.is_none() && row.processes == 1);
+    let Some((its, cpu_ns)) = find().and_then(|process| Some((process, process.resources.cpu_ns?))) else {
+        return String::new();
+    };
+    let is_alike = |other: &&ProcessUse| {
+        let used = other.resources.cpu_ns.unwrap_or(0);
+        other.proc != its.proc
+            && (other.parent, &other.program) == (its.parent, &its.program)
+            && used.min(cpu_ns) as f64 > AS_BUSY * used.max(cpu_ns) as f64
+    };
+    match summary.processes.iter().filter(is_alike).count() as u64 {
+        0 => String::new(),
+        count => format!(" and {} with as much CPU time", many(count, "other process", "other processes")),
     }
 }
 
@@ -588,6 +703,7 @@ fn own_step(cause: Bottleneck, summary: &Summary) -> String {
     let of_cpus = |finding: &&Finding| CPUS.contains(&finding.id.as_str()) && finding.fired() && finding.saves();
     match cause {
         Bottleneck::StartupBound => cheaper_start(summary),
+        Bottleneck::PreprocessingBound => preprocess(summary),
         Bottleneck::TransferBound if feeding_program(summary).is_some() => READ_PIPE.into(),
         Bottleneck::CpuLimited if let Some(finding) = summary.findings.iter().find(of_cpus) => finding.remedy.clone(),
         _ => cause.general_step().into(),
@@ -604,7 +720,7 @@ fn cheaper_start(summary: &Summary) -> String {
     let is_torch = summary.training.iter().any(|group| group.torch);
     let keep = match (restarts.is_some_and(|number| number >= RESTARTS_MIN), is_torch) {
         (false, _) => "",
-        (true, true) => "set persistent_workers=True: each epoch created new readers; ",
+        (true, true) => "create the DataLoader once, with persistent_workers=True: each epoch created new readers; ",
         (true, false) => "keep readers from one epoch to the next; ",
     };
     let start =

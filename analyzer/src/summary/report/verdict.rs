@@ -510,7 +510,7 @@ impl Waits<'_> {
             });
             format!(
                 "This wait is an upper bound: the run used a GPU that the trace {timed}. The GPU may have computed during the \
-                 wait, because launches return before their work is done. For PyTorch, python -m dliotrace run --torch SCRIPT \
+                 wait, because launches return before their work is done. For PyTorch, python3 -m dliotrace run --torch SCRIPT \
                  times it; a profile of torch.profiler of the same run, given next to the trace, does too."
             )
         })
@@ -994,7 +994,7 @@ fn balance(summary: &Summary, has_pools: bool) -> Option<String> {
 
 /// The way to record waits that calls do not show.
 const RECORD_SPANS: &str =
-    "Spans would show this: trace a PyTorch script with dlio trace -- python -m dliotrace run --torch SCRIPT.";
+    "Spans would show this: trace a PyTorch script with dlio trace -- python3 -m dliotrace run --torch SCRIPT.";
 
 /// Returns `true` if the trace has spans of checkpoints and no training.
 pub(super) fn saves_alone(summary: &Summary) -> bool {

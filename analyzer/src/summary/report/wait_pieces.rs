@@ -124,6 +124,7 @@ mod tests {
             file_waits: 0,
             reader_file_wait_ns: 0,
             sleeper: None,
+            shared_by: None,
             may_start_earlier: false,
             is_supplied: false,
             requests: Vec::new(),

@@ -52,9 +52,8 @@ impl Section for Waits {
     const MEANING: &'static str = "\
         Waits: the longest waits of trainers. Each wait is attributed to the message that ended it, and the message to \
         the thread that produced it, its maker: a thread that only forwards messages (a feeder or result thread) is a \
-        relay. If the maker had worked without a pause since before the wait began, the wait is divided like its \
-        recent work; if the maker was itself waiting, like the work of the thread that kept it waiting. The parts add \
-        up to the wait. Kinds: data (a batch), own-work (a thread or program that worked on a task from the trainer), \
+        relay. If the maker worked all along, the wait is divided like its recent work; if it was itself \
+        waiting, like the work of the thread for which it waited. The parts add up to the wait. Kinds: data (a batch), own-work (a thread or program that worked on a task from the trainer), \
         lock (one that another thread held, divided like the work of that thread during the wait), \
         peer (another rank, or a remote host), unknown (the trace does not show what ended it). The chain goes from \
         the trainer back to the maker, and to the thread that set the pace if that is a different one. The table \

@@ -668,15 +668,15 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Finds waits for messages from a traced server, that is, another process that is not a rank. The work of the server
-    /// explains these waits.
+    /// Finds waits for messages from a traced server: another thread of the process, or another process that is not a rank. The
+    /// work of the server explains these waits.
     fn find_traced_servers(&mut self) {
         for number in 0..self.threads.len() {
             let thread = &self.threads[number];
             let mut known: BTreeMap<u32, bool> = BTreeMap::new();
             let mut is_server = |act: Act| {
                 let [own, other] = [thread.lane.proc, self.threads[act.thread].lane.proc];
-                own != other && *known.entry(other).or_insert_with(|| !self.are_peers(own, other))
+                *known.entry(other).or_insert_with(|| own == other || !self.are_peers(own, other))
             };
             let is_served = |&at: &usize| {
                 let step = &thread.steps[at];

@@ -340,12 +340,15 @@ impl Thread {
         self.stored_ns - self.written_ns + all.get(Part::Network) + all.get(Part::PageFaults)
     }
 
-    /// Returns `true` if it reads files after most of its waits for input, at least `ITEMS_MIN` times, and hardly writes any.
+    /// Returns `true` if it reads files after most of its waits for input, or messages, at least `ITEMS_MIN` times, and hardly
+    /// writes any.
     pub fn reads_items(&self) -> bool {
-        let (mut items, mut read, mut waited) = (0, 0, false);
+        let (mut items, mut read, mut waited, mut last) = (0, 0, false, i64::MIN);
         for (at, step) in self.steps.iter().enumerate() {
-            if self.is_starved(at) {
-                (items, waited) = (items + 1, true);
+            // A message may take several calls.
+            let is_message = || step.kind == StepKind::Take && step.amount > 0 && step.start - last >= REST_NS;
+            if self.is_starved(at) || is_message() {
+                (items, waited, last) = (items + 1, true, step.end);
             } else if waited && step.storage > 0 {
                 (read, waited) = (read + 1, false);
             }

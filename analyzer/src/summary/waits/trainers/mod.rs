@@ -120,6 +120,9 @@ pub struct TrainerWaits {
     /// The process that slept while readers waited for it, if the readers themselves hardly slept.
     #[serde(default)]
     pub sleeper: Option<u32>,
+    /// A process that sends its readers much more through pipes and sockets than they send to it: one with data that they share.
+    #[serde(default)]
+    pub shared_by: Option<u32>,
     /// `true` if batches were ready long before the training that calls show.
     #[serde(default)]
     pub may_start_earlier: bool,
@@ -326,6 +329,7 @@ pub fn explained_within(timelines: Timelines, processes: &[Process], filter: &Fi
         waits.file_waits = file_waits.filter(|step| step.start < waits.to && step.end > waits.from).count() as u64;
         waits.reader_file_wait_ns = reader_file_wait_ns(&family, waits);
         waits.sleeper = sleeper(&family, waits);
+        waits.shared_by = shared_by(&family, waits);
         waits.is_supplied = is_supplied(&family, waits);
         waits.loaders = exchange.as_ref().map(|exchange| Loaders::of(&family, exchange)).unwrap_or_default();
         waits.outside = outside(&family, waits);
@@ -437,6 +441,47 @@ fn sleeper(family: &Family, waits: &TrainerWaits) -> Option<u32> {
     }
     let (proc, most) = by_others.into_iter().max_by_key(|(_, ns)| *ns)?;
     (2 * most >= awaited && 2 * by_readers < awaited && by_readers < most).then_some(proc)
+}
+
+/// Readers share data that another process keeps if they receive at least this many bytes from it, and this many times as many as the
+/// trainer receives, in answers to this many requests.
+const SHARED_BYTES: i64 = 20_000_000;
+const SHARED_PART: i64 = 4;
+const SHARED_REQUESTS: usize = 50;
+
+/// Returns the process that sends other readers most data through pipes and sockets, at their request, if passing on takes most of
+/// the wait for data: it may be the manager of a dictionary that they share.
+fn shared_by(family: &Family, waits: &TrainerWaits) -> Option<u32> {
+    if waits.parts(WaitKind::Data).largest() != Part::HandOver {
+        return None;
+    }
+    let lanes = waits.makers().into_keys().chain(waits.readers.iter().copied());
+    let readers: BTreeSet<u32> = lanes.map(|lane| lane.proc).filter(|proc| *proc != waits.lane.proc).collect();
+    let mut senders: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+    // The number of messages that a process receives from each other one, and their bytes.
+    let mut received = |proc: u32| {
+        let mut found = BTreeMap::<u32, (usize, i64)>::new();
+        for step in family.threads_of(proc).flat_map(|thread| family.threads[thread].takes()) {
+            let proc_of = |thread: usize| family.threads[thread].lane.proc;
+            let find = || family.givers(step.object.id).into_iter().map(proc_of).collect();
+            for from in senders.entry(step.object.id).or_insert_with(find).iter().filter(|from| **from != proc) {
+                let (count, bytes) = found.entry(*from).or_default();
+                (*count, *bytes) = (*count + 1, *bytes + step.amount.max(0));
+            }
+        }
+        found
+    };
+    let is_reader = |(from, _): &(u32, (usize, i64))| readers.contains(from);
+    let to_trainer: i64 = received(waits.lane.proc).into_iter().filter(is_reader).map(|(_, (_, bytes))| bytes).sum();
+    let mut sent = BTreeMap::<u32, i64>::new();
+    for reader in &readers {
+        let others = received(*reader).into_iter().filter(|(from, _)| *from != waits.lane.proc);
+        others.for_each(|(from, (_, bytes))| *sent.entry(from).or_default() += bytes);
+    }
+    let (proc, most) = sent.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    let requests: usize = received(proc).into_iter().filter(is_reader).map(|(_, (count, _))| count).sum();
+    let is_most = most >= SHARED_BYTES && most >= SHARED_PART * to_trainer;
+    (is_most && requests >= SHARED_REQUESTS).then_some(proc)
 }
 
 /// The thread that writes a compressor's output writes for at least one part in this many of the time in which its data is read.
@@ -707,6 +752,7 @@ impl<'f, 'a> Trainer<'f, 'a> {
             file_waits: 0,
             reader_file_wait_ns: 0,
             sleeper: None,
+            shared_by: None,
             may_start_earlier: false,
             is_supplied,
             faults,

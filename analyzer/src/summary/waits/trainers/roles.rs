@@ -114,8 +114,9 @@ impl Trainer<'_, '_> {
         }
     }
 
-    /// Returns `true` if a maker received its input from the trainer just before the trainer started to wait for it.
-    pub(super) fn is_reply(&self, wait: &Ended, maker: Act) -> bool {
+    /// Returns `true` if a maker received its input from the trainer just before the trainer started to wait for it. `again` if it has
+    /// ended another wait before.
+    fn is_reply(&self, wait: &Ended, maker: Act, again: bool) -> bool {
         let own = &self.family.threads[self.thread];
         let just = |ts: i64| ts <= wait.end && own.worked(ts, wait.start) < REPLY_NS;
         let mut act = maker;
@@ -124,7 +125,8 @@ impl Trainer<'_, '_> {
             if let Some(at) = thread.last_starved(act.at) {
                 return just(thread.steps[at].end) && self.leads_back(act, just);
             }
-            if !just(thread.born) {
+            // One that has made another item before was not started for this one.
+            if !just(thread.born) || again && act.thread == maker.thread {
                 return false;
             }
             // It was started for this item: by the trainer, or by another thread, which may have been asked to.
@@ -237,7 +239,8 @@ impl Trainer<'_, '_> {
             self.family.threads_of(self.lane().proc).filter(|&thread| thread != self.thread).collect();
         let fetches = |thread: usize| {
             let other = &self.family.threads[thread];
-            other.reads_items() || other.fetched() >= FETCHED_NS || other.takes().next().is_some()
+            let loads = other.reads_items() || !other.fetches.is_empty() || other.fetched() >= FETCHED_NS;
+            loads || other.takes().next().is_some()
         };
         let mut together: BTreeSet<usize> = threads.iter().copied().filter(|&thread| fetches(thread)).collect();
         if together.is_empty() {
@@ -292,10 +295,15 @@ impl Trainer<'_, '_> {
         is_reader && 2 * limiter.written_ns <= limiter.stored_ns && READING_PART * read >= wait.end - wait.start
     }
 
-    /// Returns `true` if a process below the trainer reads files for most of its items: it makes batches, even if each is requested
-    /// only when the trainer needs it.
+    /// Returns `true` if a process below the trainer, or a thread of a Python program, reads files for most of its items: it makes
+    /// batches, even if each is requested only when the trainer needs it.
     fn loads_items(&self, maker: Act) -> bool {
-        self.relation_of(maker.thread) == Relation::Child && self.family.item_readers.contains(&maker.thread)
+        let may_load = match self.relation_of(maker.thread) {
+            Relation::OwnThread => self.family.is_python(self.lane().proc),
+            Relation::Child => true,
+            Relation::Stranger => false,
+        };
+        may_load && self.family.item_readers.contains(&maker.thread)
     }
 
     /// Returns `true` if a thread of another process delivered an item at the trainer's request without making it: what it
@@ -359,7 +367,7 @@ impl Trainer<'_, '_> {
         let mut makers: BTreeMap<usize, [u64; 2]> = BTreeMap::new();
         let barriers = self.find_barriers(waits);
         let apart = self.find_apart();
-        let mut relays: BTreeMap<u32, bool> = BTreeMap::new();
+        let (mut relays, mut seen) = (BTreeMap::<u32, bool>::new(), BTreeSet::new());
         for wait in waits {
             let Some(act) = wait.by.act() else { continue };
             let (maker, _) = self.explainer.maker(act);
@@ -368,7 +376,9 @@ impl Trainer<'_, '_> {
             if self.is_delivery(act, maker) && !is_clerk {
                 continue;
             }
-            let is_reply = || self.is_reply(wait, maker) && !self.reads(maker, wait.start) && !self.loads_items(maker);
+            let again = !seen.insert(maker.thread);
+            let is_reply =
+                || self.is_reply(wait, maker, again) && !self.reads(maker, wait.start) && !self.loads_items(maker);
             let computes = barriers.contains(&maker.thread) || apart.contains(&maker.thread);
             let is_own = !is_clerk && !workers.contains(&proc) && (computes || is_reply());
             let [all, own] = makers.entry(self.maker_key(maker)).or_default();
