@@ -78,6 +78,7 @@ killed-reader                   start        a reader is killed in mid-batch, th
 decode-on-request               cpu          a process decodes each batch when the training asks for it | equal batches, and a reader that rests in every step
 archive-opened-per-sample       cpu          workers open an archive for each batch, and parse the names of its 20,000 files | nothing to decode, and little to read
 dictionary-of-a-manager         handover     workers get 8 MB per batch from `Manager().dict()` | small batches: what is passed on goes to the readers
+files-read-by-all-workers       cpu          each of 2 workers reads and decodes all samples | a data set that is not divided among the workers
 pool-map-per-pass               cpu          `Pool.map` makes the samples of a whole pass before its steps | two equal workers, and one of them ends the wait
 store-in-the-trainer            cpu          a process decodes for a store, which the training asks through TCP | the store's threads belong to the training's own process
 healthy                         none         batches are ready before the training needs them | the plain case

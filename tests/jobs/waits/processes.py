@@ -20,6 +20,7 @@ from registry import Files, Made, job
 
 SLOW = Files("slow", 160, slow="read-20ms")
 FAST = Files("fast", 160)
+PARTS = Files("parts", 160)
 SIX, THIRTY = Files("six", 160, slow="read-6ms"), Files("thirty", 160, slow="read-30ms")
 TABLE = Files("table", 4, size=8 << 20)
 LARGE = Files("large", 1, size=256 << 20)
@@ -642,7 +643,7 @@ def killed_reader():
     return train(batches(), 0.02)
 
 
-# ---- on request, and from what readers share -------------------------------------------------------------------------------
+# ---- on request, and from shared data --------------------------------------------------------------------------------------
 
 
 def answer_requests(connection, make):
@@ -692,7 +693,7 @@ def archive_opened_per_sample():
 
 
 def from_manager(shared):
-    """A maker of batches of what a manager's dictionary holds."""
+    """A maker of batches from the values of a manager's dictionary."""
 
     def make(index, work):
         with work.at("handover"):
@@ -713,6 +714,21 @@ def dictionary_of_a_manager():
 def decode_sample(index):
     OWN.begin()
     return samples(FAST, decode=0.006)(index % 40, OWN)
+
+
+def all_samples(files):
+    """Each worker decodes each sample of the pass, and keeps its share: the batches of all others are lost work."""
+
+    def make(index, work):
+        return sum(samples(files, decode=0.005)(2 * (index // 2) + part, work) for part in range(2))
+
+    return make
+
+
+@job("cpu", PARTS, says=("let each reader read its own part of the data",))
+def files_read_by_all_workers():
+    """each of 2 workers reads and decodes all samples | a data set that is not divided among the workers"""
+    return train(Loader(all_samples(PARTS), 40), 0.01)
 
 
 @job("cpu", FAST)

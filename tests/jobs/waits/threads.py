@@ -183,7 +183,7 @@ def fill(listener, store, filled):
 
 
 def serve(listener, store, filled):
-    """Answers requests for numbers once they are there."""
+    """Answers requests for numbers once the store has them."""
     connection, _ = listener.accept()
     for index in range(40):
         connection.recv(1)

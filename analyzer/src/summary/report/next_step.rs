@@ -3,6 +3,8 @@
 //! A change that was replayed and certainly saves much comes first, then the change of the finding that saves most among
 //! those that concern the bottleneck, then a general step. A verdict that is open asks for more evidence.
 
+use std::collections::BTreeSet;
+
 use super::Summary;
 use super::files::Use;
 use super::findings::{Finding, Severity, Unit};
@@ -147,6 +149,38 @@ impl Headline {
             self.free_cpus_first(summary);
         }
         self.share_less(finding, summary);
+        self.divide_files(summary);
+    }
+
+    /// Puts first to divide the files among the readers of the only trainer, if each of them reads all.
+    fn divide_files(&mut self, summary: &Summary) {
+        let [group] = summary.training.as_slice() else { return };
+        let readers: BTreeSet<u32> = group.readers.iter().map(|reader| reader.proc).collect();
+        let number = readers.len() as u64;
+        let what = &summary.dataset;
+        let passes = what.bytes_read as f64 / what.bytes_reached.max(1) as f64;
+        let is_shared = |row: &&PatternUse| {
+            // Readers that shared out a shuffled data set would hardly have read all files by now, each of them.
+            let misses = number as f64 * (1.0 - 1.0 / number as f64).powf(passes);
+            let by_chance = (1.0 - misses).max(0.0).powf(row.files as f64 / TOGETHER);
+            row.pattern != OTHERS
+                && 2 * row.use_.bytes_read >= what.bytes_read
+                && (number * row.files..=(number + 1) * row.files).contains(&row.users)
+                && by_chance < BY_CHANCE
+        };
+        let all_read_all = number > 1
+            && !readers.contains(&group.proc)
+            && group.readers_at_once() as u64 == number
+            && passes >= ALL * number as f64;
+        let row = summary.patterns.iter().filter(|_| all_read_all).find(is_shared);
+        if let (Some(next), Some(row)) = (&mut self.next, row) {
+            let each = if group.torch { " (torch.utils.data.get_worker_info in an IterableDataset)" } else { "" };
+            *next = format!(
+                "let each reader read its own part of the data{each}: all {number} readers read all {} {}; then {next}",
+                many(row.files, "file", "files"),
+                row.names
+            );
+        }
     }
 
     /// Puts first what readers exchange with another process than the trainer, if passing data on takes most of the wait.
@@ -297,7 +331,7 @@ impl Headline {
                 // A file or a call is easier to act on than the path to a device.
                 // Where a quota keeps readers from running, neither fewer threads nor cheaper samples remove it.
                 let is_quota = |finding: &Finding| bottleneck == Bottleneck::CpuLimited && finding.id == QUOTA;
-                // What reads under a lock at the limit is no faster with a lock for each reader.
+                // A lock for each reader does not make reads at the limit faster.
                 let sets_pace = |finding: &Finding| bottleneck == Bottleneck::LockBound && finding.id == LIMITED;
                 let is_first = |finding: &Finding| is_quota(finding) || sets_pace(finding);
                 let rank = |finding: &&Finding| (finding.id != UNSPECIFIC, is_first(finding), finding.worth_ns);
@@ -461,7 +495,13 @@ fn with_command(step: &str, summary: &Summary) -> String {
     }
 }
 
-/// A process opens a file so often if it does so for each sample, and an archive or a table needs so many calls each time.
+/// Readers read all files if each byte was read this many times per reader, unless that is as probable by chance.
+const ALL: f64 = 0.95;
+const BY_CHANCE: f64 = 0.01;
+/// A reader gets about this many files at once: those of a batch, or of a task.
+const TOGETHER: f64 = 16.0;
+
+/// A process that opens a file for each sample opens it this often, and an archive or a table needs this many calls each time.
 const REOPENED: u64 = 20;
 const CALLS_AN_OPEN: u64 = 8;
 
@@ -592,13 +632,12 @@ fn named_step(bottleneck: Bottleneck, summary: &Summary) -> Option<String> {
 const AS_BUSY: f64 = 0.75;
 
 /// Returns a text on the processes that the parent of a process started like it, and that used as much CPU time: the trainer may
-/// wait for the one that it asks first, and the others work meanwhile.
+/// wait for the one that it asks first while the others work.
 fn as_busy(summary: &Summary, row: &WaitedFor) -> String {
-    let find =
-        || summary.processes.iter().find(|process| process.pid == row.pid && row.tid.is_none() && row.processes == 1);
-    let Some((its, cpu_ns)) = find().and_then(|process| Some((process, process.resources.cpu_ns?))) else {
-        return String::new();
-    };
+    let is_its = |process: &&ProcessUse| process.pid == row.pid && row.tid.is_none() && row.processes == 1;
+    let its = summary.processes.iter().find(is_its).and_then(|process| Some((process, process.resources.cpu_ns?)));
+    // The CPU time of one that sleeps means nothing.
+    let Some((its, cpu_ns)) = its.filter(|(_, cpu_ns)| 2 * cpu_ns >= row.wait_ns) else { return String::new() };
     let is_alike = |other: &&ProcessUse| {
         let used = other.resources.cpu_ns.unwrap_or(0);
         other.proc != its.proc
