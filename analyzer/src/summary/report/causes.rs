@@ -129,7 +129,7 @@ fn detail(part: Part, parts: &Parts, maker: Maker) -> Option<String> {
                 .into()
         }
         Part::HandOver => {
-            "Passing data on took this time: serializing it, pipes, sockets, shared memory.".into()
+            "The time went to serializing data and to moving them through pipes, sockets and shared memory.".into()
         }
         Part::Start => "Readers were starting or ending: forking, importing modules, opening their data and other one-time work for their first item, exiting.".into(),
         Part::Dead => "The readers that should have made these batches had ended: --section processes shows how each ended.".into(),

@@ -24,6 +24,7 @@ pub mod epochs;
 pub mod failures;
 pub mod files;
 pub mod findings;
+mod first_step;
 pub mod flat;
 pub mod folders;
 pub mod functions;
