@@ -84,24 +84,22 @@ impl Sampler {
         };
         let (stop, stopped) = channel();
         let thread = move || {
-            match stopped.recv_timeout(FIRST) {
-                Err(RecvTimeoutError::Timeout) => {}
-                Ok(false) if !with_gpus => return turn.end(),
-                _ => {
-                    turn.sample();
-                    return turn.end();
-                }
-            }
-            turn.sample();
             let mut samples = 0;
             loop {
-                samples += 1;
-                let period = if samples < LATER { PERIOD } else { LATER_PERIOD };
-                let has_ended = stopped.recv_timeout(period) != Err(RecvTimeoutError::Timeout);
-                turn.sample();
-                if has_ended {
+                let period = match samples {
+                    0 => FIRST,
+                    1..LATER => PERIOD,
+                    _ => LATER_PERIOD,
+                };
+                let stop = stopped.recv_timeout(period);
+                if samples == 0 && stop == Ok(false) && !with_gpus {
                     return turn.end();
                 }
+                turn.sample();
+                if stop != Err(RecvTimeoutError::Timeout) {
+                    return turn.end();
+                }
+                samples += 1;
             }
         };
         let thread = Builder::new().name("dlio-machine".into()).spawn(thread).ok()?;

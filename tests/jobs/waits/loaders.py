@@ -90,14 +90,19 @@ def train_with_new_workers(epochs, step, *arguments, **options):
     return trainer
 
 
+def message(batch):
+    """A batch as a message: the length of a pickle, and the pickle."""
+    pickled = pickle.dumps(tuple(batch))
+    return struct.pack("<I", len(pickled)) + pickled
+
+
 def write_messages(make, steps, write):
-    """A reader that sends batches as messages: their length, then a pickle."""
+    """A reader that sends batches as messages."""
     work = Work()
     for index in range(steps):
         work.begin()
         content = make(index, work)
-        message = pickle.dumps((content, work.end()))
-        write(struct.pack("<I", len(message)) + message)
+        write(message((content, work.end())))
 
 
 def read_messages(read, steps):

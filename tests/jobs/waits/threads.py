@@ -3,16 +3,14 @@
 import concurrent.futures
 import multiprocessing
 import os
-import pickle
 import queue
 import socket
-import struct
 import threading
 import time
 
 from batches import own
 from clock import Batch, Trainer, Work, compute_for
-from loaders import read_messages, train, write_messages
+from loaders import message, read_messages, train, write_messages
 from network import server
 from processes import FAST, SLOW, samples
 from registry import Made, job
@@ -173,10 +171,15 @@ def trainer_in_a_thread():
         return pool.submit(train_with_threads, samples(SLOW), 40, 0.018).result()
 
 
+def read_from(connection):
+    """Returns a function that reads exactly as many bytes as requested."""
+    return lambda size: connection.recv(size, socket.MSG_WAITALL)
+
+
 def fill(listener, store, filled):
     """Keeps what a process sends, by number."""
     connection, _ = listener.accept()
-    for index, batch in enumerate(read_messages(connection.recv, 40)):
+    for index, batch in enumerate(read_messages(read_from(connection), 40)):
         with filled:
             store[index] = batch
             filled.notify()
@@ -189,8 +192,7 @@ def serve(listener, store, filled):
         connection.recv(1)
         with filled:
             filled.wait_for(lambda: index in store)
-        message = pickle.dumps(tuple(store.pop(index)))
-        connection.sendall(struct.pack("<I", len(message)) + message)
+        connection.sendall(message(store.pop(index)))
 
 
 def produce(port):
@@ -211,13 +213,10 @@ def store_in_the_trainer():
     producer.start()
     with socket.create_connection(listeners[1].getsockname()) as connection:
 
-        def read(size):
-            return connection.recv(size, socket.MSG_WAITALL)
-
         def ask():
             for _ in range(40):
                 connection.send(b"?")
-                yield from read_messages(read, 1)
+                yield from read_messages(read_from(connection), 1)
 
         trainer = train(ask(), 0.01)
     for worker in [producer, *threads]:

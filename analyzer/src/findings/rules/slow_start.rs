@@ -65,10 +65,10 @@ fn network_ns(case: &Case) -> i64 {
 }
 
 /// Returns the share of I/O in the time before training, of the trainer with the longest start. `None` if individual
-/// calls were not recorded, or if most of it was waiting for the other end of a named pipe.
+/// calls were not recorded.
 fn in_io(case: &Case) -> Option<f64> {
     let (line, run_start) = (&case.summary.timeline, case.summary.time.start_ts);
-    let last = last_to_start(case).filter(|_| named_pipe(case.summary).is_none())?;
+    let last = last_to_start(case)?;
     let startup =
         last.startup_within(run_start).filter(|_| case.summary.knows_calls() && case.summary.tally.is_none())?;
     let (from, to) = (last.start_ts - startup, last.start_ts);
@@ -94,9 +94,11 @@ fn judge(case: &Case) -> Judgement {
     let step = case.summary.steps.iter().map(|row| row.median_ns as i64).max().unwrap_or(0);
     let ns = startup.unwrap_or(0);
     // Writing generated data is not I/O of the start.
-    let io = in_io(case).filter(|_| before == 0);
+    // Waiting for the other end of a named pipe is not I/O, either.
+    let waits_for_pipe = named_pipe(case.summary).is_some();
+    let io = in_io(case).filter(|_| before == 0 && !waits_for_pipe);
     let network = part(network_ns(case) as f64, ns as f64).filter(|part| *part >= IO);
-    let is_other = network.is_none() && (io.is_some_and(|io| io < IO) || named_pipe(case.summary).is_some());
+    let is_other = network.is_none() && (io.is_some_and(|io| io < IO) || waits_for_pipe);
     let beside = prepared.iter().filter(|(ns, _)| *ns > 0).map(|(ns, what)| format!("{} of {what}", time(*ns as f64)));
     let besides = match beside.collect::<Vec<_>>().join(" and ") {
         none if none.is_empty() => none,
