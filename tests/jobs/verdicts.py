@@ -127,6 +127,7 @@ program-per-step                child        each step runs a program (`subproce
 helper-process-per-step         child        each step asks a helper process and waits for its answer | an answer through a pipe looks like a batch
 polling-trainer                 storage      slow files, the trainer polls with a timeout of 5 ms | a wait in many parts that end by a timer
 looks-and-sleeps                storage      slow files, the trainer looks for a batch and sleeps 2 ms in turn | no call waits for the reader
+sleeps-until-filled             storage      slow files, `while queue.empty(): sleep(0.001)` before each batch | looking is not a call, and no call waits
 checkpoints                     checkpoint   checkpoints take 40 % of the training, batches come in time | the training stalls, but not for data
 checkpoints-in-a-thread         none         a thread writes the checkpoints during the training | nothing stalls
 checkpoints-and-slow-files      storage      slow files and checkpoints | both stall the training, for different reasons

@@ -217,6 +217,25 @@ def looks_and_sleeps():
     return trainer
 
 
+def taken_once_filled(batches, steps):
+    """Batches of a queue whose length is looked at between short sleeps."""
+    for _ in range(steps):
+        while batches.empty():
+            time.sleep(0.001)
+        yield batches.get()
+
+
+@job("storage", SLOW)
+def sleeps_until_filled():
+    """slow files, `while queue.empty(): sleep(0.001)` before each batch | looking is not a call, and no call waits"""
+    batches = multiprocessing.Queue(2)
+    reader = multiprocessing.Process(target=make_all, args=(samples(SLOW, number=2), 40, batches))
+    reader.start()
+    trainer = train(taken_once_filled(batches, 40), 0.02)
+    reader.join()
+    return trainer
+
+
 @job("storage", SLOW, also=("own-work",))
 def own_thread_reads():
     """the trainer lets a thread of its own read each batch and waits for it | a loader without read-ahead"""

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::family::{Act, Ender, Family};
 use super::parts::{Part, Parts};
-use super::timeline::{BLOCKED_NS, Step, StepKind, is_file_object};
+use super::timeline::{BLOCKED_NS, Step, StepKind, is_connection, is_file_object};
 
 /// Maximum number of threads between a trainer and the cause of its wait.
 const DEPTH_MAX: u8 = 12;
@@ -21,6 +21,9 @@ const RELAY_NS_PER_BYTE: i64 = 3;
 
 /// CPU time that pickling a message or unpickling it takes at least, if it consists of arrays.
 const SERIALIZING_NS_PER_BYTE: i64 = 1;
+
+/// CPU time that it takes at most, if it consists of many small objects.
+const SERIALIZING_NS_PER_BYTE_MAX: i64 = 100;
 
 /// A maker's recent work represents its pace: work over this multiple of the wait, and at least this long.
 const RUN_WAITS: i64 = 8;
@@ -416,9 +419,9 @@ impl<'f, 'a> Explainer<'f, 'a> {
         family.is_program_of(family.threads[thread].lane.proc, reader) && family.is_below(reader, trainer)
     }
 
-    /// Returns `true` if a thread of another process sends items that other threads of that process made, and reads
-    /// nothing itself: its work is then serialization. A thread that works on request gives its result to a thread of
-    /// its own process.
+    /// Returns `true` if a thread of another process sends items that other threads of that process made: its work is then
+    /// serialization. A thread that works on request gives its result to a thread of its own process, or works longer than
+    /// serializing takes, as the threads of a server do.
     fn sends_for_others(&self, act: Act) -> bool {
         let (family, thread) = (self.family, &self.family.threads[act.thread]);
         if thread.is_first || thread.lane.proc == family.threads[self.trainer].lane.proc {
@@ -430,7 +433,23 @@ impl<'f, 'a> Explainer<'f, 'a> {
         let beside = |by: Act| by.thread != act.thread && family.threads[by.thread].lane.proc == thread.lane.proc;
         // The threads of another runtime wake each other when they start. One that makes items itself is not woken for them.
         let is_for_item = |by: Act| family.is_python(thread.lane.proc) || thread.has_sent(by.at);
-        sends && family.input_of(act).is_some_and(|by| beside(by) && is_for_item(by))
+        sends && family.input_of(act).is_some_and(|by| beside(by) && is_for_item(by)) && self.only_serializes(act)
+    }
+
+    /// Returns `true` unless a thread worked between its last input and an act for longer than serializing what it sent may take.
+    /// The contents of messages to the same host may be in shared memory: their length shows nothing.
+    fn only_serializes(&self, act: Act) -> bool {
+        let thread = &self.family.threads[act.thread];
+        let from = thread.last_starved(act.at).map_or(thread.born, |at| thread.steps[at].end);
+        let since = &thread.steps[thread.steps.partition_point(|step| step.end <= from)..];
+        // The message that is the act may end later.
+        let sent = since.iter().take_while(|step| step.start <= act.at).filter(|step| step.kind == StepKind::Give);
+        let sent: Vec<&Step> = sent.collect();
+        if !sent.iter().any(|step| is_connection(step.object.id)) {
+            return true;
+        }
+        let bytes: i64 = sent.iter().map(|step| step.amount.max(0)).sum();
+        thread.worked(from, act.at) <= RELAY_NS + SERIALIZING_NS_PER_BYTE_MAX * bytes
     }
 
     /// Returns the production of the awaited item, if its maker was starved for it.

@@ -10,7 +10,7 @@ use super::awaited_files::MadeFiles;
 use super::parts::Part;
 use super::polls;
 use super::thread::{Thread, WAIT_NS, received_through};
-use super::timeline::{Collected, Object, OtherEnd, Sent, Step, StepKind, ThreadPart, Timelines};
+use super::timeline::{Collected, Object, OtherEnd, Sent, Step, StepKind, ThreadPart, Timelines, is_connection};
 use crate::catalog::Process;
 use crate::summary::tree::{LaneId, SPAWNED, above, is_shell, parents};
 
@@ -233,6 +233,7 @@ impl<'a> Family<'a> {
         family.killed = family.killed_of(&collected, &sent);
         family.connected =
             asked.into_iter().filter_map(|(object, lane)| Some((object, family.thread_of(lane)?))).collect();
+        family.name_polls_for_others();
         family.find_remote_polls();
         family.find_traced_servers();
         family.find_polls();
@@ -605,7 +606,12 @@ impl<'a> Family<'a> {
         let list = self.gives.get(&object)?;
         let from = list.partition_point(|give| give.start < start);
         let is_other = |give: &&Give| give.thread != thread;
-        let within = list[from..].iter().take_while(|give| give.start <= end).find(is_other);
+        let within = || list[from..].iter().take_while(|give| give.start <= end).filter(is_other);
+        // Both ends of a connection are one object: another thread of the process may have sent the request.
+        let own = self.threads[thread].lane.proc;
+        let is_outside = |give: &&Give| self.threads[give.thread].lane.proc != own;
+        let from_outside = is_connection(object).then(|| within().find(is_outside)).flatten();
+        let within = from_outside.or_else(|| within().next());
         let before =
             || list[from.saturating_sub(UNDER_WAY)..from].iter().rev().find(|give| give.end > start && is_other(give));
         within.or_else(before).map(|give| give.act(end))
@@ -643,6 +649,40 @@ impl<'a> Family<'a> {
     pub fn is_python(&self, proc: u32) -> bool {
         let program = self.processes.get(proc as usize).and_then(|process| process.program.as_deref());
         program.is_some_and(|program| program.starts_with("python"))
+    }
+
+    /// Names the object of waits for several objects in which one thread waits for all: another thread of the process then receives
+    /// the message that ended the wait. Libraries such as gRPC take turns like that.
+    fn name_polls_for_others(&mut self) {
+        let is_open = |thread: &Thread, at: usize| {
+            let step = &thread.steps[at];
+            step.kind == StepKind::Poll && step.object.id == 0 && !step.timed_out && thread.is_starved(at)
+        };
+        let open_polls = |thread: &Thread| (0..thread.steps.len()).filter(|&at| is_open(thread, at)).collect();
+        let polls: Vec<Vec<usize>> = self.threads.iter().map(open_polls).collect();
+        let polling = (0..self.threads.len()).filter(|&number| !polls[number].is_empty());
+        let mut takes: BTreeMap<u32, Vec<(i64, usize, Object)>> =
+            polling.map(|number| (self.threads[number].lane.proc, Vec::new())).collect();
+        for (number, thread) in self.threads.iter().enumerate() {
+            let its = thread.takes().map(|take| (take.start, number, take.object));
+            takes.entry(thread.lane.proc).and_modify(|takes| takes.extend(its));
+        }
+        takes.values_mut().for_each(|takes| takes.sort_unstable_by_key(|(start, thread, _)| (*start, *thread)));
+        for (number, polls) in polls.into_iter().enumerate() {
+            for at in polls {
+                let step = self.threads[number].steps[at];
+                let takes = &takes[&self.threads[number].lane.proc];
+                let later = &takes[takes.partition_point(|(start, ..)| *start < step.end)..];
+                let mut soon = later.iter().take_while(|(start, ..)| *start < step.end + NEXT_NS);
+                let ends_it = |(_, taker, object): &&(i64, usize, Object)| {
+                    let is_remote = object.network && !self.gives.contains_key(&object.id);
+                    *taker != number && (is_remote || self.giver(*taker, object.id, step.start, step.end).is_some())
+                };
+                if let Some((.., object)) = soon.find(ends_it) {
+                    self.threads[number].steps[at].object = *object;
+                }
+            }
+        }
     }
 
     /// Finds waits for several objects that ended by a message from a server. A server runs another program than the waiting
@@ -806,7 +846,9 @@ impl<'a> Family<'a> {
     fn find_polls(&mut self) {
         for number in 0..self.threads.len() {
             let arrives = |object: Object, from: i64, to: i64| self.giver(number, object.id, from, to).is_some();
-            let found = polls::find(&self.threads[number], arrives);
+            let thread = &self.threads[number];
+            let found = Some(polls::find(thread, arrives)).filter(|found| found.len() >= POLLS_MIN);
+            let found = found.unwrap_or_else(|| polls::find_before_messages(thread, arrives));
             if found.len() < POLLS_MIN {
                 continue;
             }

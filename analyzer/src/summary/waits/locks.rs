@@ -39,6 +39,23 @@ struct MutualWaits {
     by_taker: u64,
 }
 
+/// Posts of a shared semaphore, and waits for it.
+#[derive(Default)]
+struct SharedUse {
+    posts: u64,
+    /// By a thread that had taken it.
+    by_taker: u64,
+    waits: u64,
+    /// By a thread that had not posted it since its last wait.
+    repeated: u64,
+}
+
+impl SharedUse {
+    fn is_lock(&self) -> bool {
+        self.posts > 0 && 10 * self.by_taker >= 8 * self.posts && 4 * self.repeated <= self.waits
+    }
+}
+
 /// An object is a lock if the thread that posted it is known to have taken it in one of this many waits.
 const LOCK_PART: u64 = 4;
 
@@ -121,14 +138,29 @@ impl Family<'_> {
         }
     }
 
-    /// Finds shared semaphores that are used as locks: the thread that posts them has usually taken them before.
+    /// Finds shared semaphores that are used as locks: the thread that posts them has usually taken them before, and posts them
+    /// before it takes them again. The semaphore of a barrier is posted several times in a row, and taken several times in a row.
     pub(super) fn find_shared_locks(&mut self) {
-        let mut posts: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
-        for step in self.threads.iter().flat_map(|thread| &thread.steps).filter(|step| step.kind == StepKind::Post) {
-            let [all, by_taker] = posts.entry(step.object.id).or_default();
-            (*all, *by_taker) = (*all + 1, *by_taker + step.is_lock as u64);
+        let mut used: BTreeMap<u64, SharedUse> = BTreeMap::new();
+        for thread in &self.threads {
+            let mut taken: BTreeSet<u64> = BTreeSet::new();
+            for step in &thread.steps {
+                let of = step.object.id;
+                match step.kind {
+                    StepKind::Post => {
+                        let used = used.entry(of).or_default();
+                        (used.posts, used.by_taker) = (used.posts + 1, used.by_taker + step.is_lock as u64);
+                        taken.remove(&of);
+                    }
+                    StepKind::Wait if step.shared && !step.timed_out => {
+                        let used = used.entry(of).or_default();
+                        (used.waits, used.repeated) = (used.waits + 1, used.repeated + !taken.insert(of) as u64);
+                    }
+                    _ => {}
+                }
+            }
         }
-        let is_lock = |object: u64| posts.get(&object).is_some_and(|[all, by_taker]| 10 * by_taker >= 8 * all);
+        let is_lock = |object: u64| used.get(&object).is_some_and(SharedUse::is_lock);
         for thread in &mut self.threads {
             let steps = thread.steps.iter().enumerate();
             let waits = steps.filter(|(_, step)| step.kind == StepKind::Wait && step.shared);

@@ -21,6 +21,9 @@ const LENGTHS_MIN: usize = 3;
 const SHORT_NS: i64 = 8_000_000;
 const SLEEPS_MIN: usize = 20;
 
+/// A sleep that is longer than this many sleeps between looks is a step.
+const STEP_OF_LOOKS: i64 = 3;
+
 /// In at least this share of the rows (`ARRIVES` of `ARRIVES_OF`), a result arrives during the last sleep.
 const ARRIVES: usize = 4;
 const ARRIVES_OF: usize = 5;
@@ -64,6 +67,45 @@ pub fn find(thread: &Thread, arrives: impl Fn(Object, i64, i64) -> bool) -> Vec<
         }
     }
     found
+}
+
+/// Returns the sleeps of a thread that looks for messages in calls that leave no trace, such as a `poll` that returns at once. Such
+/// looks show as rows of sleeps before messages: the number of sleeps differs from row to row, and the message arrives during the
+/// last sleep of a row. Much longer sleeps before them are the steps of the program.
+pub fn find_before_messages(thread: &Thread, arrives: impl Fn(Object, i64, i64) -> bool) -> Vec<Poll> {
+    let is_between = |at: usize| {
+        matches!(thread.steps[at].kind, StepKind::Edge | StepKind::Post | StepKind::TimedWait)
+            || thread.class[at] == Part::Gil
+    };
+    let before_message = |sleeps: Vec<usize>| {
+        let last = *sleeps.last()?;
+        let next = thread.steps[(last + 1..thread.steps.len()).find(|at| !is_between(*at))?];
+        let is_message = next.kind == StepKind::Take && next.object.id != 0;
+        let follows = thread.worked(thread.steps[last].end, next.start) < LOOK_NS;
+        let arrived = arrives(next.object, thread.steps[last].start - LOOK_NS, next.start);
+        (is_message && follows).then_some((Poll { sleeps, object: next.object }, arrived))
+    };
+    let rows: Vec<(Poll, bool)> = without_steps(thread, rows(thread)).into_iter().filter_map(before_message).collect();
+    let lengths: BTreeSet<usize> = rows.iter().map(|(poll, _)| poll.sleeps.len()).collect();
+    let several = rows.iter().filter(|(poll, _)| poll.sleeps.len() > 1).count();
+    let arrived = rows.iter().filter(|(_, arrived)| *arrived).count();
+    if several < ROWS_MIN || lengths.len() < LENGTHS_MIN || ARRIVES_OF * arrived < ARRIVES * rows.len() {
+        return Vec::new();
+    }
+    rows.into_iter().filter_map(|(poll, arrived)| arrived.then_some(poll)).collect()
+}
+
+/// Returns rows without the sleeps at their starts that are much longer than most of those that follow others.
+fn without_steps(thread: &Thread, rows: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+    let length = |at: &usize| thread.steps[*at].end - thread.steps[*at].start;
+    let mut later: Vec<i64> = rows.iter().flat_map(|row| &row[1..]).map(length).collect();
+    later.sort_unstable();
+    let Some(median) = later.get(later.len() / 2) else { return Vec::new() };
+    let from_first_look = |row: Vec<usize>| {
+        let first = row.iter().position(|at| length(at) <= STEP_OF_LOOKS * median)?;
+        Some(row[first..].to_vec())
+    };
+    rows.into_iter().filter_map(from_first_look).collect()
 }
 
 /// A result that another thread of the process received, and the sleeps between the looks for it before it arrived.
@@ -222,6 +264,41 @@ mod tests {
         assert_eq!([found(&[3, 3, 3, 3], 2), found(&[4, 2, 3, 5], 8)], [0, 0]);
         let (steps, _) = rows_of(&[4, 2, 3, 5]);
         assert!(find_awaited(&thread(&steps), |_, to| Some((9, to))).is_empty());
+    }
+
+    #[test]
+    fn rows_of_sleeps_until_messages_arrive_are_looks() {
+        let found = |lengths: &[i64], late: i64| {
+            let (mut steps, ends) = rows_of(lengths);
+            for (number, end) in ends.iter().enumerate() {
+                let at = steps.partition_point(|step| step.2 < *end);
+                steps.insert(at, (StepKind::Take, PIPE, *end, *end));
+                assert_eq!(at, lengths[..=number].iter().sum::<i64>() as usize + number);
+            }
+            let sent: Vec<i64> = ends.into_iter().map(|end| (end - late) * MS).collect();
+            let arrives = |object, from, to| object == PIPE && sent.iter().any(|sent| (from..=to).contains(sent));
+            find_before_messages(&thread(&steps), arrives).into_iter().map(|poll| poll.sleeps.len()).sum::<usize>()
+        };
+        assert_eq!(found(&[4, 2, 3, 5], 2), 14);
+        // Steps of equal length, and messages that were sent before the last sleep.
+        assert_eq!([found(&[3, 3, 3, 3], 2), found(&[4, 2, 3, 5], 8)], [0, 0]);
+    }
+
+    #[test]
+    fn a_long_sleep_before_looks_is_a_step() {
+        let (mut steps, mut at) = (Vec::new(), 0);
+        for looks in [4, 2, 3, 5] {
+            let lengths = std::iter::once(20).chain(std::iter::repeat_n(2, looks));
+            for length in lengths {
+                steps.push((StepKind::Sleep, Object::default(), at, at + length));
+                at += length;
+            }
+            steps.push((StepKind::Take, PIPE, at, at));
+        }
+        let taken: Vec<i64> = steps.iter().filter(|step| step.0 == StepKind::Take).map(|step| step.2 * MS).collect();
+        let arrives = |_, from, to| taken.iter().any(|taken| (from..=to).contains(&(taken - MS)));
+        let polls = find_before_messages(&thread(&steps), arrives);
+        assert_eq!(polls.into_iter().map(|poll| poll.sleeps.len()).collect::<Vec<_>>(), [4, 2, 3, 5]);
     }
 
     #[test]

@@ -545,6 +545,11 @@ enum Tag {
     File,
 }
 
+/// Returns `true` for the object of a network connection, which is the same at both ends.
+pub fn is_connection(object: u64) -> bool {
+    object >> 56 == Tag::Network as u64
+}
+
 /// The amount of a sleep after which the file that the thread had looked for was there.
 pub const FOUND: i64 = 1;
 

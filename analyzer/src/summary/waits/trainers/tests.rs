@@ -107,6 +107,41 @@ fn a_file_that_a_call_sends_is_read_until_it_has_arrived() {
 }
 
 #[test]
+fn threads_that_take_turns_to_wait_for_messages_relay_them() {
+    const EVENT: Object = Object { id: 8, network: false };
+    let [receiver, poller] = [LaneId { proc: 0, tid: 9 }, LaneId { proc: 0, tid: 10 }];
+    // One thread waits for all messages. It wakes another one, which receives the message and wakes the trainer.
+    let trainer = (0..5).map(|i| step(StepKind::Take, EVENT, 40 * i, 40 * i + 31)).collect();
+    let receives = |i: i64| {
+        let at = (40 * i + 30) * MS + MS / 2;
+        let woken = Step { end: at, ..woken(40 * i, 40 * i + 30, poller) };
+        let taken = Step { start: at, end: at, ..step(StepKind::Take, PIPE, 0, 0) };
+        [woken, taken, step(StepKind::Give, EVENT, 40 * i + 31, 40 * i + 31)]
+    };
+    let polls = (0..5).map(|i| step(StepKind::Poll, Object::default(), 40 * i, 40 * i + 30)).collect();
+    let found = waits(vec![
+        (TRAINER, trainer, Vec::new()),
+        (receiver, (0..5).flat_map(receives).collect(), Vec::new()),
+        (poller, polls, Vec::new()),
+        (READER, reader(30), Vec::new()),
+    ]);
+    assert_eq!(only(&found).parts(WaitKind::Data).largest(), Part::Storage);
+    assert_eq!(only(&found).makers().into_keys().collect::<Vec<_>>(), [READER]);
+}
+
+#[test]
+fn a_semaphore_that_is_taken_again_before_it_is_posted_is_no_lock() {
+    let semaphore = Object { id: 11, network: false };
+    let taken = |start: i64, end: i64| Step { shared: true, ..step(StepKind::Wait, semaphore, start, end) };
+    let posted = |at: i64| Step { is_lock: true, ..step(StepKind::Post, semaphore, at, at) };
+    // As at a barrier, the reader posts what it took at an earlier one; the trainer only takes.
+    let trainer = (0..8).map(|i| taken(40 * i, 40 * i + 30)).collect();
+    let reader = (0..8).map(|i| Step { storage: 25 * MS, ..posted(40 * i + 30) }).collect();
+    let found = waits(vec![(TRAINER, trainer, Vec::new()), (READER, reader, Vec::new())]);
+    assert_eq!(only(&found).parts(WaitKind::Data).largest(), Part::Storage);
+}
+
+#[test]
 fn a_program_that_a_reader_thread_starts_does_no_work_of_the_trainers_own() {
     let reads = LaneId { proc: 0, tid: 9 };
     let (mut own, mut reader, mut timelines) = (Vec::new(), Vec::new(), Timelines::default());
