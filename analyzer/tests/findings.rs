@@ -439,7 +439,7 @@ fn long_small_reads_are_latency_bound() {
     let found = finding(&slow, "storage-latency-bound");
     assert_eq!((&found["state"], &found["confidence"]), (&"fired".into(), &"inferred".into()), "{found}");
     assert!(found["says"].as_str().unwrap().contains("a read of 40.0 kB took 8"), "{found}");
-    assert!(found["remedy"].as_str().unwrap().contains("more readers"), "{found}");
+    assert!(found["remedy"].as_str().unwrap().contains("twice as many readers"), "{found}");
     assert_eq!(finding(&slow, "storage-saturated")["state"], "unknown");
     // Large reads are not evidence of latency.
     assert_eq!(finding(&of(8000, 8 * MIB), "storage-latency-bound")["state"], "unknown");

@@ -44,6 +44,8 @@ SECONDS = 60
 TRIES = 3
 # The directory of a page, in printed paths.
 SHOWN_AS = "/data/demo"
+# The clone, in printed paths.
+CLONE_SHOWN_AS = "/data/dlio"
 # Files that repeat the version.
 VERSIONS = {
     "CITATION.cff": r"^version: (.+)$", "python/pyproject.toml": r'^version = "(.+)"', "python/Cargo.toml": r'\A\[package\]\n.*\nversion = "(.+)"',
@@ -150,6 +152,7 @@ class Runner:
                 return
             self.counts["commands"] += 1
             printed = printed.replace(str(page_dir), SHOWN_AS).replace(str(page_dir.parent), os.path.dirname(SHOWN_AS))
+            printed = printed.replace(str(ROOT), CLONE_SHOWN_AS)
             lines = printed.rstrip("\n").split("\n") if printed.strip() else []
             text += ["$ " + command.replace("\n", "\n> ")]
             if self.update:

@@ -63,6 +63,31 @@ fn processes_are_counted_once_across_exec() {
     assert!(json.contains(&format!("\"processes\": {programs},")) && json.contains("\"pids\": 4,"), "{json}");
 }
 
+/// Returns the traced command, as the report repeats it.
+fn repeated(sandbox: &Sandbox, more: &[&str]) -> serde_json::Value {
+    let json = run(sandbox, "dlio-analyze", &[&["trace", "--format", "json"], more].concat()).1;
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    report["headline"]["command"].clone()
+}
+
+#[test]
+fn traced_command_can_be_repeated() {
+    let sandbox = Sandbox::new("commands.repeated").unwrap();
+    std::fs::write(sandbox.work().join("a b.txt"), "text").unwrap();
+    let line = "cat 'a b.txt' > copy; exec cat copy";
+    traced(&sandbox, line);
+    // The first image of a process that executed two, in the syntax of a shell.
+    assert_eq!(repeated(&sandbox, &[]), r"sh -c 'cat '\''a b.txt'\'' > copy; exec cat copy'");
+    run(&sandbox, "dlio", &["trace", "-o", "trace", "--", "cat", "a b.txt"]);
+    assert_eq!(repeated(&sandbox, &[]), "cat 'a b.txt'");
+    // Two runs, a secret, and a command that is too long for a line.
+    assert_eq!(repeated(&sandbox, &["--run", "all"]), serde_json::Value::Null);
+    traced(&sandbox, "cat copy; : --password=hunter2");
+    assert_eq!(repeated(&sandbox, &[]), serde_json::Value::Null);
+    traced(&sandbox, &format!("cat copy; : {}", "x".repeat(200)));
+    assert_eq!(repeated(&sandbox, &[]), serde_json::Value::Null);
+}
+
 #[test]
 fn shells_complete_commands_after_verbs() {
     let sandbox = Sandbox::new("commands.completed").unwrap();

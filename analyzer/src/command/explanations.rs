@@ -150,7 +150,7 @@ fn of_rule(rule: &Rule, limits: &Limits, width: usize) -> String {
     for (whose, change) in changes.into_iter().filter(|(_, change)| !change.is_empty()) {
         hung("", &format!("{whose}: {change}."), (2, width), &mut out);
     }
-    append_verified("Verify: ", rule.verify, (2, width), &mut out);
+    append_verified("Verify: ", (None, rule.verify), (2, width), &mut out);
     hung("", &format!("Confidence at best: {}.", rule.confidence.word()), (2, width), &mut out);
     let silenced = RULES.iter().filter(|other| rule.silences_one(other)).map(|other| other.id);
     let silenced: Vec<_> = silenced.collect();

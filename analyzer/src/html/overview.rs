@@ -12,6 +12,7 @@ use super::timeline_lanes::{gpu_lanes, host_side_lanes, lanes};
 use super::values::{at, exact, list, number, sum, text};
 use super::{wait_lanes, what_if};
 use crate::summary::figures::units::{bytes, grouped, many, moment, time};
+use crate::summary::report::commands::{compares, record_again};
 use crate::summary::report::runs::{Run, scope};
 use crate::summary::training::RankGroup;
 use crate::summary::wording::Wording;
@@ -77,9 +78,14 @@ pub fn verdict(report: &Value, page: &mut Markup) {
     page.open("section", &[("class", "verdict"), ("data-mood", mood), ("id", "verdict"), ("aria-label", "Verdict")]);
     page.raw("<h1>").element("span", &[("aria-hidden", "true")], mark).text(answer).raw("</h1>");
     for (field, name) in [("why", "Why"), ("next", "Next"), ("verify", "Verify"), ("sure", "Sure")] {
-        if let Some(line) = headline(field) {
-            page.raw("<p>").element("b", &[], &format!("{name}: ")).text(line).raw("</p>");
+        let Some(line) = headline(field) else { continue };
+        page.raw("<p>").element("b", &[], &format!("{name}: "));
+        if field == "verify" && compares(line) {
+            page.element("code", &[], &record_again(headline("command"))).raw("; then ").element("code", &[], line);
+        } else {
+            page.text(line);
         }
+        page.raw("</p>");
     }
     page.raw("<p>").text(&sentences.join(" ")).raw("</p>");
     if let Some(scope) = runs_told_of(report) {

@@ -16,8 +16,9 @@ pub const RULE: Rule = Rule {
         thread writes large files for 5 % or more of the training",
     silences: &[],
     silences_rules: &[],
-    remedy: "save asynchronously, to local storage first, or less often",
-    torch: "save asynchronously (torch.distributed.checkpoint.async_save), to local storage first, or less often",
+    remedy: "save asynchronously; if that is not possible, save to local storage first, or less often",
+    torch: "save asynchronously (torch.distributed.checkpoint.async_save); if that is not possible, save to local storage first, \
+        or less often",
     elsewhere: "",
     verify: COMPARE,
     judge,

@@ -14,10 +14,10 @@ pub const RULE: Rule = Rule {
     asks: "25 % or more of the wait is for the transfer of finished batches",
     silences: &[],
     silences_rules: &[],
-    remedy: "make batches cheaper to pass on: fewer and smaller parts per sample, shared memory, threads instead of processes if the \
-        library releases the interpreter lock; or larger batches, if they are below 1 MB",
-    torch: "pass on fewer and larger objects: one or a few tensors per batch, of small types such as uint8; tensors go through shared \
-        memory, but arrays, lists and bytes through a pipe; below 1 MB per batch, a larger batch_size helps, too",
+    remedy: "pass batches in shared memory, or in fewer and smaller parts; if they are below 1 MB, make them larger; if the \
+        library that reads releases the interpreter lock, use threads, which pass nothing",
+    torch: "return one or a few tensors per batch, of small types such as uint8: tensors go through shared memory, other objects \
+        through a pipe; if batches are below 1 MB, also raise batch_size",
     elsewhere: "",
     verify: COMPARE,
     judge,

@@ -15,9 +15,10 @@ pub const RULE: Rule = Rule {
     asks: "training waits, and readers deliver at least 5 % fewer batches than it could use",
     silences: &[],
     silences_rules: &[],
-    remedy: "use more readers (up to cores / ranks) or cheaper samples; prefetching more batches does not raise the \
+    remedy: "use more readers, up to cores / ranks; beyond that, make samples cheaper; prefetching more batches does not raise \
+        the average",
+    torch: "increase num_workers, up to cores / ranks; beyond that, make samples cheaper; prefetch_factor does not raise the \
         average",
-    torch: "increase num_workers (up to cores / ranks), or make samples cheaper; prefetch_factor does not raise the average",
     elsewhere: "",
     verify: COMPARE,
     judge,

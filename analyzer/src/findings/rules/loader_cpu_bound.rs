@@ -20,24 +20,24 @@ pub const RULE: Rule = Rule {
         than 30 % of their busy time",
     silences: &[Group::Access, Group::Metadata],
     silences_rules: &[],
-    remedy: "if readers compute: decode or resize ahead of time, use another format or library, or add readers where \
-        CPUs are idle; faster storage would save little",
-    torch: "if readers compute: decode or resize ahead of time, use another format or library, or raise num_workers \
-        where CPUs are idle; faster storage would save little",
+    remedy: "if readers compute: add readers where CPUs are idle; beyond that, decode or resize ahead of time, or use a faster \
+        format or library; faster storage would save little",
+    torch: "if readers compute: raise num_workers where CPUs are idle; beyond that, decode or resize ahead of time, or use a \
+        faster format or library; faster storage would save little",
     elsewhere: "",
     verify: COMPARE,
     judge,
 };
 
 /// Change to make if training reads by itself.
-const OWN_REMEDY: &str = "faster storage would save little: let another thread or process make the next batch during \
-    compute; decode or resize ahead of time, use another format or library";
-const OWN_TORCH: &str = "faster storage would save little: set num_workers to 1 or more, decode or resize ahead of \
-    time, use another format or library";
+const OWN_REMEDY: &str = "let another thread or process make the next batch during compute; beyond that, decode or resize ahead \
+    of time, or use a faster format or library; faster storage would save little";
+const OWN_TORCH: &str = "set num_workers to 1 or more; beyond that, decode or resize ahead of time, or use a faster format or \
+    library; faster storage would save little";
 
 /// Change to make if there are more readers than CPUs can run.
-const CROWDED_REMEDY: &str = "decode or resize ahead of time, use another format or library; neither faster storage \
-    nor more readers would save much";
+const CROWDED_REMEDY: &str = "decode or resize ahead of time, or use a faster format or library; neither faster storage nor more \
+    readers would save much";
 
 /// Change to make if most readers are idle.
 const IDLE_REMEDY: &str = "faster storage would save little, nor more readers, most of which are idle: decode or \
@@ -160,13 +160,13 @@ fn others_use_the_cpus(case: &Case) -> bool {
 /// Storage that takes at most this share of a wait is not its cause.
 const SMALL: f64 = 0.05;
 
-const CPU: &str = "decode or resize ahead of time, use another format or library, or add readers \
-    where CPUs are idle; faster storage would save little";
-const CPU_TORCH: &str = "decode or resize ahead of time, use another format or library, or raise \
-    num_workers where CPUs are idle; faster storage would save little";
-const OWN_CPU: &str = "let another process make the next batch while training computes; decode or resize ahead of \
+const CPU: &str = "add readers where CPUs are idle; beyond that, decode or resize ahead of time, or use a faster format or \
+    library; faster storage would save little";
+const CPU_TORCH: &str = "raise num_workers where CPUs are idle; beyond that, decode or resize ahead of time, or use a faster \
+    format or library; faster storage would save little";
+const OWN_CPU: &str = "let another process make the next batch while training computes; beyond that, decode or resize ahead of \
     time";
-const OWN_CPU_TORCH: &str = "set num_workers to 1 or more; decode or resize ahead of time";
+const OWN_CPU_TORCH: &str = "set num_workers to 1 or more; beyond that, decode or resize ahead of time";
 
 fn evidence(case: &Case) -> Vec<String> {
     let readers = case.summary.training.iter().flat_map(|group| &group.readers);

@@ -16,9 +16,9 @@ pub const RULE: Rule = Rule {
         reader; without spans, if readers are idle for as long when it does not wait",
     silences: &[],
     silences_rules: &[],
-    remedy: "prefetch more batches, take batches as they become ready if the order does not matter, make samples \
-        equally large",
-    torch: "use a larger prefetch_factor (2 to 8), in_order=False if the order does not matter, samples of equal size",
+    remedy: "let readers work further ahead (prefetch more batches); if the order does not matter, take batches as they become \
+        ready",
+    torch: "raise prefetch_factor (up to 8); if the order does not matter, also pass in_order=False",
     elsewhere: "",
     verify: COMPARE,
     judge,

@@ -14,7 +14,7 @@ pub const RULE: Rule = Rule {
     asks: "open, close, stat and list calls take 30 % or more of the time in file calls",
     silences: &[],
     silences_rules: &[],
-    remedy: "pack samples into shards (tar, TFRecord, HDF5, Parquet), keep files open, use fewer and larger files",
+    remedy: "pack samples into shards (tar, TFRecord, HDF5, Parquet); until then, keep files open",
     torch: "",
     elsewhere: "use fewer and larger files if possible; keep files open; stat each file once, several at a time",
     verify: COMPARE,

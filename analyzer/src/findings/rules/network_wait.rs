@@ -14,18 +14,18 @@ pub const RULE: Rule = Rule {
     asks: "25 % or more of the wait is for messages from the network",
     silences: &[],
     silences_rules: &[],
-    remedy: "use larger requests, connections that stay open, a local copy or cache; or more requests at a time, if the server \
-             answers them side by side",
-    torch: "use larger requests, connections that stay open, a local copy or cache; or a larger num_workers, if the server answers \
-            more requests side by side",
+    remedy: "keep connections open between requests, and request more samples at the same time; if the run is not faster, the \
+        server is at its limit: use larger requests, or a local copy or cache",
+    torch: "keep connections open between requests, and raise num_workers; if the run is not faster, the server is at its limit: \
+        use larger requests, or a local copy or cache",
     elsewhere: "",
     verify: COMPARE,
     judge,
 };
 
 /// Change to make if the connections stay open: there are few of them.
-const FEW_CONNECTIONS: &str = "send more requests at a time, over more connections, if the server answers them side by side; use larger requests, a \
-    local copy or cache";
+const FEW_CONNECTIONS: &str = "send more requests at the same time, over more connections; if the run is not faster, the server \
+    is at its limit: use larger requests, or a local copy or cache";
 const FEW: u64 = 8;
 
 fn judge(case: &Case) -> Judgement {

@@ -14,8 +14,8 @@ pub const RULE: Rule = Rule {
     asks: "25 % or more of the wait is for readers' page faults served from storage",
     silences: &[],
     silences_rules: &[],
-    remedy: "read ahead: madvise(MADV_WILLNEED or MADV_SEQUENTIAL), or pread larger blocks; copy the files to a local \
-        disk",
+    remedy: "read ahead: madvise(MADV_WILLNEED or MADV_SEQUENTIAL), or pread larger blocks; if that is not enough, copy the \
+        files to a local disk",
     torch: "",
     elsewhere: "",
     verify: COMPARE,

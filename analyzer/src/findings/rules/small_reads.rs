@@ -14,8 +14,8 @@ pub const RULE: Rule = Rule {
         fixed cost per call",
     silences: &[],
     silences_rules: &[],
-    remedy: "read a sample in one call, use a larger buffer (open(..., buffering=1 << 20)), or pack samples into \
-        shards",
+    remedy: "read a sample in one call, or with a larger buffer (open(..., buffering=1 << 20)); if that is not possible, pack \
+        samples into shards",
     torch: "",
     elsewhere: "read more at a time: a whole file or record in one call, a larger buffer (bs=1M, open(..., \
         buffering=1 << 20))",

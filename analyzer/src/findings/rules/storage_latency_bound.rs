@@ -16,10 +16,10 @@ pub const RULE: Rule = Rule {
         more bytes, or reads take long with few in flight",
     silences: &[],
     silences_rules: &["too-many-readers"],
-    remedy: "keep more reads in flight: more readers, more prefetched batches, readahead (posix_fadvise), larger \
-        reads; if a run with twice as many readers is not faster, the storage is at its limit",
-    torch: "keep more reads in flight: a larger num_workers or prefetch_factor, readahead (posix_fadvise), larger \
-        reads; if a run with twice as many workers is not faster, the storage is at its limit",
+    remedy: "use twice as many readers, so that more reads are in flight; if the run is not faster, the storage is at its limit: \
+        read fewer bytes or use faster storage",
+    torch: "double num_workers, so that more reads are in flight; if the run is not faster, the storage is at its limit: read \
+        fewer bytes or use faster storage",
     elsewhere: "",
     verify: COMPARE,
     judge,

@@ -37,6 +37,7 @@ use crate::load::sources::resolve::{self, Meta, Resolver};
 use crate::load::sources::source::{Format, Reader, Source};
 use crate::load::sources::tally::ProcessTally;
 use crate::resources::Resources;
+use crate::shell_word::shell_word;
 use crate::unit::Unit;
 
 /// An opened image, before it has a number.
@@ -655,11 +656,7 @@ pub fn process_of(fields: &Fields, path: &Path, host: u32, offset: i64, last: Op
 
 /// Returns arguments in the syntax of a shell.
 fn command_line(arguments: &str) -> String {
-    let quoted = |argument: &str| match argument.is_empty() || argument.contains([' ', '"', '\'', '\n', '\t']) {
-        true => format!("'{}'", argument.replace('\'', "'\\''")),
-        false => argument.to_string(),
-    };
-    arguments.trim_end_matches('\0').split('\0').map(quoted).collect::<Vec<_>>().join(" ")
+    arguments.trim_end_matches('\0').split('\0').map(shell_word).collect::<Vec<_>>().join(" ")
 }
 
 fn threads(fields: &Fields) -> Vec<(i32, String)> {

@@ -2,8 +2,11 @@
 
 use std::fmt::Write;
 
+use dlio_schemas::secrets::MASK;
+
 use super::Summary;
 use super::layout::hung;
+use crate::catalog::Process;
 use crate::shell_word::shell_word;
 
 /// Longer lists of traces keep the placeholder.
@@ -12,15 +15,50 @@ const NAMES_MAX: usize = 120;
 /// The end of a command that compares a run with a later one.
 const COMPARES: &str = " --compare after";
 
-/// The command before it, which records the later run.
-const RECORDS: &str = "dlio trace -o after -- COMMAND";
+/// Returns `true` for a command that compares a run with a later one, which is to be recorded first.
+pub fn compares(command: &str) -> bool {
+    command.ends_with(COMPARES)
+}
 
-/// Appends the commands that verify a change, each on a line of its own of any length: they can be copied.
-pub fn append_verified(first: &str, command: &str, (indent, width): (usize, usize), out: &mut String) {
-    if !command.ends_with(COMPARES) {
+/// Stands for the traced command where that is unknown.
+const PLACEHOLDER: &str = "COMMAND";
+
+/// Longer commands are not repeated.
+const COMMAND_MAX: usize = 100;
+
+/// Returns the command that records a later run of a traced command.
+pub fn record_again(traced: Option<&str>) -> String {
+    format!("dlio trace -o after -- {}", traced.unwrap_or(PLACEHOLDER))
+}
+
+/// Appends the commands that verify a change of the traced command, each on a line of its own of any length: they can be copied.
+pub fn append_verified(
+    first: &str,
+    (traced, command): (Option<&str>, &str),
+    (indent, width): (usize, usize),
+    out: &mut String,
+) {
+    if !compares(command) {
         return hung(first, command, (indent, width), out);
     }
-    let _ = writeln!(out, "{first}{RECORDS}\n{}{command}", " ".repeat(indent));
+    let _ = writeln!(out, "{first}{}\n{}{command}", record_again(traced), " ".repeat(indent));
+}
+
+/// Returns the command of the only process that no traced process started, if it can be repeated as recorded: without masked
+/// words, and without spans that a wrapper or a variable may have switched on.
+pub fn traced_command(summary: &Summary, processes: &[Process]) -> Option<String> {
+    let roots = summary.processes.iter().filter(|row| row.parent.is_none());
+    let images: Vec<&Process> = roots.filter_map(|row| processes.get(row.proc as usize)).collect();
+    // The first of those that a process executed one after the other.
+    let first = images.iter().min_by_key(|image| image.end_ts.unwrap_or(i64::MAX))?;
+    let is_only = images.iter().all(|image| (image.host, image.pid) == (first.host, first.pid));
+    let is_repeatable = |command: &&String| {
+        let is_masked = command.as_bytes().windows(MASK.len()).any(|word| word == MASK);
+        let is_plain = !is_masked && !command.contains(['\n', '\u{fffd}']);
+        let shows_spans = summary.spans.is_empty() || command.contains("dliotrace");
+        is_only && is_plain && shows_spans && command.chars().count() <= COMMAND_MAX
+    };
+    first.command.as_ref().filter(is_repeatable).cloned()
 }
 
 /// Returns traces as words of a command, unless they are too many for a text.

@@ -49,7 +49,8 @@ const REASONS: usize = 3;
 
 /// Returns the level and its reason; `None` if there is nothing to judge.
 pub fn confidence(summary: &Summary, headline: &Headline) -> Option<(Level, String)> {
-    let mut facts = match training_waits(summary) {
+    let waits = training_waits(summary);
+    let mut facts = match &waits {
         _ if headline.bottleneck == Bottleneck::NoEvents => return None,
         _ if headline.bottleneck == Bottleneck::ReaderDied && headline.share.is_none() => {
             vec![Fact(Level::High, "the parent of the reader reported the signal".into())]
@@ -60,15 +61,20 @@ pub fn confidence(summary: &Summary, headline: &Headline) -> Option<(Level, Stri
         waits if decisive(summary, waits.as_ref()).is_some() => {
             vec![Fact(Level::High, "the calls of the communication library are in the trace".into())]
         }
-        Some(waits) => of_training(summary, headline, &waits),
+        Some(waits) => of_training(summary, headline, waits),
         None => vec![without_training(summary, headline)],
     };
     facts.extend(gaps(summary));
     let level = facts.iter().map(|fact| fact.0).min()?;
     // Facts that permit a higher level do not explain this one.
     let reasons = facts.iter().filter(|fact| fact.0 == level).map(|fact| fact.1.as_str());
-    let reasons: Vec<&str> = reasons.take(REASONS).collect();
-    Some((level, reasons.join("; ")))
+    let mut reason = reasons.take(REASONS).collect::<Vec<_>>().join("; ");
+    let cause = waits.filter(|_| headline.bottleneck.is_wait_for_data()).and_then(|waits| known_share(&waits));
+    // That the cause is known does not follow from the level.
+    if let Some(known) = cause.filter(|_| level < Level::High).filter(|known| *known > 1.0 - PARTLY_UNEXPLAINED) {
+        reason += &format!("; but the cause of {} of the wait is known", Unit::Share.text(known));
+    }
+    Some((level, reason))
 }
 
 fn of_training(summary: &Summary, headline: &Headline, waits: &Waits) -> Vec<Fact> {
@@ -140,9 +146,12 @@ fn basis(summary: &Summary, headline: &Headline, waits: &Waits) -> Fact {
         }
         true if headline.bottleneck.is_wait_for_data() => {
             let is_unlike = summary.what_if.as_ref().is_some_and(|replay| replay.replayed_ns.is_some());
-            let why =
-                if is_unlike { "a replay did not reproduce the batches" } else { "the batches could not be replayed" };
-            Fact(Level::Medium, format!("inferred from calls; {why}"))
+            let by = if is_unlike {
+                "a replay of the batches did not confirm it"
+            } else {
+                "no replay of the batches confirms it"
+            };
+            Fact(Level::Medium, format!("inferred from calls, and {by}"))
         }
         true => Fact(Level::Medium, "inferred from calls; spans would measure it".into()),
     }
@@ -178,7 +187,14 @@ fn own_shortage(headline: &Headline, waits: &Waits) -> Option<Fact> {
     })
 }
 
-/// Returns the share of the wait for data that has a named cause.
+/// Returns the share of the wait for data that has a named cause; `None` if the trace does not show what ended the waits.
+fn known_share(waits: &Waits) -> Option<f64> {
+    let causes = waits.causes.as_ref()?;
+    let unexplained = causes.get(Part::Unknown) + causes.get(Part::OutsideCalls);
+    Some(1.0 - unexplained as f64 / causes.sum().max(1) as f64)
+}
+
+/// Returns how much of the wait for data has a named cause.
 fn explained(waits: &Waits) -> Fact {
     let Some(causes) = &waits.causes else {
         let text = "the cause is that of the readers' calls, not of what ended the waits";

@@ -345,7 +345,8 @@ fn print_all_fired(summary: &Summary, top: usize, width: usize, out: &mut String
     if !fired.iter().any(|finding| finding.severity < Some(Severity::Good)) {
         let _ = writeln!(out, "  {}", if summary.knows_calls() { NOTHING } else { NO_CALLS });
     }
-    fired.iter().take(top).for_each(|finding| print_fired(finding, width, out));
+    let command = summary.headline.command.as_deref();
+    fired.iter().take(top).for_each(|finding| print_fired(finding, command, width, out));
     more(fired.len(), top, out);
     if fired.iter().filter(|finding| finding.saves()).count() > 1 {
         out.push('\n');
@@ -356,7 +357,7 @@ fn print_all_fired(summary: &Summary, top: usize, width: usize, out: &mut String
 /// Width of lines if none is given.
 const WIDTH: usize = 80;
 
-fn print_fired(finding: &Finding, width: usize, out: &mut String) {
+fn print_fired(finding: &Finding, command: Option<&str>, width: usize, out: &mut String) {
     let severity = finding.severity.map_or("", Severity::word);
     let worth = finding.worth().map_or(String::new(), |worth| format!(", {worth}"));
     let _ = writeln!(out, "\n  {severity}: {}{worth} ({})", finding.id, finding.confidence.word());
@@ -376,7 +377,7 @@ fn print_fired(finding: &Finding, width: usize, out: &mut String) {
         hung("    change:   ", &finding.remedy, (14, width), out);
     }
     if !finding.verify.is_empty() {
-        append_verified("    verify:   ", &finding.verify, (14, width), out);
+        append_verified("    verify:   ", (command, &finding.verify), (14, width), out);
     }
 }
 

@@ -64,6 +64,9 @@ pub struct Headline {
     pub next: Option<String>,
     /// The command that shows whether the change helped.
     pub verify: Option<String>,
+    /// The command that was traced; `None` if the run had several or it cannot be repeated as recorded.
+    #[serde(default)]
+    pub command: Option<String>,
     /// The finding that recommends the change.
     pub finding: Option<String>,
     /// The name of the change in `what_if`, if it was replayed.
@@ -301,6 +304,7 @@ impl Headline {
             why,
             next: None,
             verify: None,
+            command: None,
             finding: None,
             change: None,
         }
@@ -324,7 +328,7 @@ impl Headline {
             hung("  next: ", next, (8, width), &mut out);
         }
         if let Some(verify) = self.verify.as_ref().filter(|_| verifies && self.next.is_some()) {
-            append_verified("  then: ", verify, (8, width), &mut out);
+            append_verified("  then: ", (self.command.as_deref(), verify), (8, width), &mut out);
         }
         if let Some((level, reason)) = self.confidence.zip(self.confidence_reason.as_ref()) {
             hung("  sure: ", &format!("{}: {reason}", level.word()), (8, width), &mut out);

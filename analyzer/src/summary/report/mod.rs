@@ -279,6 +279,7 @@ impl Analysis {
         let mut summary = Summary::new(self, trace);
         processes::assign_roles(&mut summary);
         (summary.verdict, summary.headline) = headline::conclude(&summary, &pools(&trace.catalog, self));
+        summary.headline.command = commands::traced_command(&summary, &trace.catalog.processes());
         recorder::qualify(&mut summary);
         summary
     }

@@ -51,7 +51,8 @@ impl Headline {
         if let Some((bottleneck, what, finding)) = failure(summary).filter(|(failed, ..)| *failed != self.bottleneck) {
             // The shares of a run that failed say little about one that does not.
             let (text, certainty) = (format!("{}: {what}", bottleneck.title()), Certainty::Measured);
-            *self = Headline { text, certainty, ..Headline::new(bottleneck, format!("{}.", finding.says)) };
+            let command = self.command.take();
+            *self = Headline { text, certainty, command, ..Headline::new(bottleneck, format!("{}.", finding.says)) };
             self.take_change(finding);
             return;
         }
@@ -323,9 +324,7 @@ impl Bottleneck {
     /// Returns the step to take if no finding recommends one.
     pub fn general_step(self) -> &'static str {
         match self {
-            Bottleneck::StorageBound => {
-                "read ahead in more threads or processes, prefetch more batches, or use faster storage"
-            }
+            Bottleneck::StorageBound => "use more readers; if the run is not faster, use faster storage",
             Bottleneck::PipeBound => "speed up the program at the other end of the pipe, or do without the pipe",
             Bottleneck::FileCallBound => {
                 "make fewer and larger file calls: read whole files or records at once, or map them; do not stat or list per sample"
@@ -339,7 +338,7 @@ impl Bottleneck {
                 "pass on less often or less: a larger batch_size if batches are below 1 MB, otherwise fewer and smaller parts per sample"
             }
             Bottleneck::NetworkBound => {
-                "move the data closer, or request more samples at the same time unless the server limits the rate"
+                "request more samples at the same time; if the run is not faster, move the data closer"
             }
             Bottleneck::LockBound => "find the lock that readers wait for (--section waits) and avoid sharing it",
             Bottleneck::GilBound => "read with processes instead of threads",
@@ -361,7 +360,9 @@ impl Bottleneck {
             Bottleneck::ReaderHangs => {
                 "see where the reader hangs: while the job hangs, py-spy dump --pid PID shows a Python program's code, gdb -p PID any other's"
             }
-            Bottleneck::CheckpointBound => "write checkpoints in the background, or less often, or to faster storage",
+            Bottleneck::CheckpointBound => {
+                "write checkpoints in the background, or else less often or to faster storage"
+            }
             Bottleneck::WriteBound => "write files in the background, or to faster storage",
             Bottleneck::OwnReads => {
                 "read these files in readers too (a loader with workers also for validation), or keep them in memory"
