@@ -69,10 +69,10 @@ pub fn confidence(summary: &Summary, headline: &Headline) -> Option<(Level, Stri
     // Facts that permit a higher level do not explain this one.
     let reasons = facts.iter().filter(|fact| fact.0 == level).map(|fact| fact.1.as_str());
     let mut reason = reasons.take(REASONS).collect::<Vec<_>>().join("; ");
-    let cause = waits.filter(|_| headline.bottleneck.is_wait_for_data()).and_then(|waits| known_share(&waits));
     // That the cause is known does not follow from the level.
-    if let Some(known) = cause.filter(|_| level < Level::High).filter(|known| *known > 1.0 - PARTLY_UNEXPLAINED) {
-        reason += &format!("; but the cause of {} of the wait is known", Unit::Share.text(known));
+    let cause = waits.filter(|_| headline.bottleneck.is_wait_for_data()).map(|waits| explained(&waits));
+    if let Some(Fact(_, known)) = cause.filter(|cause| cause.0 == Level::High && level < Level::High) {
+        reason += &format!("; but {known}");
     }
     Some((level, reason))
 }
@@ -187,14 +187,7 @@ fn own_shortage(headline: &Headline, waits: &Waits) -> Option<Fact> {
     })
 }
 
-/// Returns the share of the wait for data that has a named cause; `None` if the trace does not show what ended the waits.
-fn known_share(waits: &Waits) -> Option<f64> {
-    let causes = waits.causes.as_ref()?;
-    let unexplained = causes.get(Part::Unknown) + causes.get(Part::OutsideCalls);
-    Some(1.0 - unexplained as f64 / causes.sum().max(1) as f64)
-}
-
-/// Returns how much of the wait for data has a named cause.
+/// Returns the share of the wait for data that has a named cause.
 fn explained(waits: &Waits) -> Fact {
     let Some(causes) = &waits.causes else {
         let text = "the cause is that of the readers' calls, not of what ended the waits";
